@@ -1,0 +1,30 @@
+/** The envelope every event has. `data` is checked by the schema of its type (registry.ts). */
+import { z } from 'zod';
+import { entityId, eventId, micros } from './fields.ts';
+
+/** Version of the envelope and of all event schemas together; old versions are lifted in upcast.ts. */
+export const EVENTS_VERSION = 1;
+
+/** Gap-free numbering by one producer: `seq` counts from 0 per (id, epoch); a higher epoch fences the lower one. */
+export const producer = z.looseObject({ id: entityId, epoch: z.int().nonnegative(), seq: z.int().nonnegative() });
+
+export const envelope = z.looseObject({
+  v: z.literal(EVENTS_VERSION),
+  id: eventId,
+  type: z.string().min(1).max(64),
+  project: entityId.optional(),
+  run: entityId.optional(),
+  group: entityId.optional(),
+  rollout: entityId.optional(),
+  trace: entityId.optional(),
+  time: micros,
+  producer: producer.optional(),
+});
+
+export type Envelope = z.infer<typeof envelope>;
+
+/** The entity ids an envelope may carry, widest first. */
+export const SCOPE_IDS = ['run', 'group', 'rollout', 'trace'] as const;
+export type ScopeId = (typeof SCOPE_IDS)[number];
+
+export const DEFAULT_PROJECT = 'default';

@@ -1,0 +1,25 @@
+import { z } from 'zod';
+import { anything, extra, micros, name, record } from './fields.ts';
+
+export const runStarted = z.looseObject({
+  kind: z.enum(['train', 'eval']).nullish(),
+  name: name.nullish(),
+  model: name.nullish(),
+  config: anything.optional(),
+  envs: z.array(record).max(10_000).optional(),
+  tags: z.array(z.string().max(256)).max(256).optional(),
+  extra,
+});
+
+export const runEnded = z.looseObject({
+  status: z.enum(['completed', 'failed', 'cancelled']),
+  ended: micros.nullish(),
+  metrics: record.optional(),
+  extra,
+});
+
+/** A permanent tombstone on (project, run): independent of log position, for ever. */
+export const runDeleted = z.looseObject({ reason: z.string().max(4096).nullish() });
+
+/** Runs older than this many days are deleted; null switches retention off. */
+export const retentionSet = z.looseObject({ days: z.int().positive().nullable() });

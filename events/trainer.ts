@@ -1,0 +1,40 @@
+import { z } from 'zod';
+import { count, entityId, extra, name, nodeIndex, policyVersion, record, stream } from './fields.ts';
+
+/** Feeds rewind by starting a new timeline; it is part of the entity key. */
+export const timeline = z.int().nonnegative().nullish();
+
+export const policyPublished = z.looseObject({
+  version: policyVersion,
+  step: count.nullish(),
+  uri: z.string().max(4096).nullish(),
+  trainer: name.nullish(),
+  timeline,
+  extra,
+});
+
+export const trainerStepped = z.looseObject({
+  step: count,
+  feed: entityId.nullish(),
+  batch: z.string().max(256).nullish(),
+  metrics: record,
+  timeline,
+  extra,
+});
+
+/** Late teacher scores of a node, so that a replay needs no teacher. Compact: one per masked token. */
+export const referenceScored = z.looseObject({ node: nodeIndex, source: name, version: name.nullish(), logprobs: stream('f32'), extra });
+
+/** What the trainer computed per token of a trained branch (named by its leaf). */
+export const trainerAnnotated = z.looseObject({
+  leaf: nodeIndex,
+  step: count.nullish(),
+  feed: entityId.nullish(),
+  timeline,
+  streams: z.looseObject({
+    trainerLogprobs: stream('f32').nullish(),
+    entropies: stream('f32').nullish(),
+    isMasked: stream('u8').nullish(),
+  }),
+  extra,
+});
