@@ -60,7 +60,7 @@ export type EventType = keyof typeof EVENT_TYPES;
 export type DataOf<T extends EventType> = z.infer<(typeof EVENT_TYPES)[T]['schema']>;
 
 /** A checked event: narrow on `type` to get its `data`. */
-export type TapedeckEvent = { [T in EventType]: Omit<Envelope, 'type'> & { type: T; data: DataOf<T> } }[EventType];
+export type TapedeckEvent = { [T in EventType]: Envelope & { type: T; data: DataOf<T> } }[EventType];
 export type EventOf<T extends EventType> = Extract<TapedeckEvent, { type: T }>;
 
 export function isEventType(type: string): type is EventType {

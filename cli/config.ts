@@ -1,0 +1,166 @@
+/**
+ * Every setting of Tapedeck: one typed object, read from the environment once, by entry points only, and passed down as plain data.
+ * `tapedeck config` prints this table.
+ */
+import { join, resolve } from 'node:path';
+import { z } from 'zod';
+import { TapedeckError } from '../base/errors.ts';
+
+export const ROLES = ['ingest', 'projector', 'query'] as const;
+export type Role = (typeof ROLES)[number];
+
+const MIB = 1024 * 1024;
+const integer = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
+const flag = z.enum(['true', 'false']).transform((v) => v === 'true');
+const list = z.string().transform((s) => s.split(',').map((x) => x.trim()).filter(Boolean)); // prettier-ignore
+
+/** The variable of a setting is TAPEDECK_ and its name in capitals: blockWaitMs is TAPEDECK_BLOCK_WAIT_MS. */
+const settings = z.object({
+  data: z.string().min(1).prefault('./data').meta({ description: 'Folder for everything kept on this machine: log, tables, blobs.' }),
+  host: z.string().prefault('127.0.0.1').meta({ description: 'Address to listen on; only loopback until API keys exist.' }),
+  port: integer(0, 65_535).prefault('7070').meta({ description: 'TCP port; 0 takes a free one.' }),
+  roles: list
+    .pipe(z.array(z.enum(ROLES)).min(1))
+    .prefault(ROLES.join(','))
+    .meta({ description: `What this process does: ${ROLES.join(', ')}.` }),
+  logLevel: z
+    .enum(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
+    .prefault('info')
+    .meta({ description: 'How much it writes to stderr.' }),
+  url: z.url().optional().meta({ description: 'Server that commands talk to; default http://<host>:<port>.' }),
+  log: z.enum(['embedded', 'kafka']).prefault('embedded').meta({ description: 'Where events go: a log on this machine, or Kafka.' }),
+  partitions: integer(1, 1024).prefault('4').meta({ description: 'Log partitions; fixed at creation.' }),
+  logCompression: z.enum(['none', 'zstd']).prefault('zstd').meta({ description: 'Compression of the embedded log.' }),
+  kafkaBrokers: list.prefault('').meta({ description: 'host:port, comma separated.' }),
+  kafkaClient: z.enum(['platformatic', 'kafkajs']).prefault('platformatic').meta({ description: 'Which client library speaks to Kafka.' }),
+  kafkaTopicPrefix: z
+    .string()
+    .regex(/^[a-zA-Z0-9._-]{1,200}$/)
+    .prefault('tapedeck')
+    .meta({ description: 'Topics are <prefix>.events and <prefix>.feeds.' }),
+  kafkaReplication: integer(1, 16).prefault('3').meta({ description: 'Replication factor of topics we create.' }),
+  kafkaMinIsr: integer(1, 16).prefault('2').meta({ description: 'min.insync.replicas the topics must have.' }),
+  kafkaTls: flag.prefault('false').meta({ description: 'Speak TLS to the brokers.' }),
+  kafkaSaslMechanism: z.enum(['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512']).optional().meta({ description: 'SASL mechanism; unset = none.' }),
+  kafkaSaslUsername: z.string().optional().meta({ description: 'SASL user.' }),
+  kafkaSaslPassword: z.string().optional().meta({ description: 'SASL password.', secret: true }),
+  clickhouseUrl: z.url().optional().meta({ description: 'ClickHouse over HTTP; unset = the embedded engine.' }),
+  clickhouseUser: z.string().prefault('default').meta({ description: 'ClickHouse user.' }),
+  clickhousePassword: z.string().prefault('').meta({ description: 'ClickHouse password.', secret: true }),
+  clickhouseDatabase: z
+    .string()
+    .regex(/^[a-z][a-z0-9_]{0,62}$/)
+    .prefault('tapedeck')
+    .meta({ description: 'Database of the tables.' }),
+  clickhouseCluster: z
+    .string()
+    .regex(/^[a-zA-Z0-9_-]{1,64}$/)
+    .optional()
+    .meta({ description: 'Cluster name; unset = one node.' }),
+  engineSlots: integer(2, 64).prefault('12').meta({ description: 'Queries the embedded engine runs at once.' }),
+  blobs: z.enum(['directory', 's3']).prefault('directory').meta({ description: 'Where large values go.' }),
+  s3Endpoint: z.url().optional().meta({ description: 'S3-compatible endpoint; unset = AWS.' }),
+  s3Bucket: z.string().optional().meta({ description: 'Bucket for blobs.' }),
+  s3Region: z.string().prefault('us-east-1').meta({ description: 'Region of the bucket.' }),
+  s3AccessKey: z.string().optional().meta({ description: 'Access key id.', secret: true }),
+  s3SecretKey: z.string().optional().meta({ description: 'Secret access key.', secret: true }),
+  maxBodyBytes: integer(1024, 1024 * MIB)
+    .prefault(String(64 * MIB))
+    .meta({ description: 'Largest request body as sent, bytes.' }),
+  maxInflatedBytes: integer(1024, 2047 * MIB)
+    .prefault(String(256 * MIB))
+    .meta({ description: 'Largest request body after decompression, bytes.' }),
+  maxEventBytes: integer(1024, 1_048_576)
+    .prefault('1000000')
+    .meta({ description: 'Largest event in the log, after large values moved to blobs, bytes.' }),
+  maxItems: integer(1, 1_000_000).prefault('50000').meta({ description: 'Most events in one request.' }),
+  inlineBytes: integer(1024, 1_000_000)
+    .prefault('262144')
+    .meta({ description: 'A text or tensor longer than this goes to the blob store, bytes.' }),
+  inFlightBytes: integer(MIB, 64 * 1024 * MIB)
+    .prefault(String(256 * MIB))
+    .meta({ description: 'Request bytes in flight before 429.' }),
+  bodyTimeoutMs: integer(100, 3_600_000).prefault('30000').meta({ description: 'A body must arrive whole within this time.' }),
+  blockBytes: integer(65_536, 256 * MIB)
+    .prefault(String(32 * MIB))
+    .meta({ description: 'The projector stores blocks of at most this many log bytes.' }),
+  blockEvents: integer(1, 1_000_000).prefault('10000').meta({ description: 'The projector stores blocks of at most this many events.' }),
+  blockWaitMs: integer(0, 60_000)
+    .prefault('300')
+    .meta({ description: 'How long the projector lets a block fill up when it is caught up.' }),
+  sqlTimeoutMs: integer(100, 3_600_000).prefault('60000').meta({ description: 'A query may take this long.' }),
+  sqlMaxRows: integer(1, 1_000_000_000).prefault('10000000').meta({ description: 'Rows a query may return.' }),
+  sqlMaxBytes: integer(1024, 64 * 1024 * MIB)
+    .prefault(String(2048 * MIB))
+    .meta({ description: 'Bytes a query may return.' }),
+  sqlMaxMemory: integer(MIB, 1024 * 1024 * MIB)
+    .prefault(String(4096 * MIB))
+    .meta({ description: 'Memory a query may use, bytes.' }),
+});
+
+export type Config = Omit<z.output<typeof settings>, 'url'> & { readonly url: string };
+type Key = keyof typeof settings.shape;
+
+export function variableOf(key: string): string {
+  return `TAPEDECK_${key.replaceAll(/[A-Z]/g, (c) => `_${c}`).toUpperCase()}`;
+}
+
+/** One line per setting: variable, default, meaning; for `tapedeck config` and the docs. */
+export function describeSettings(): { key: string; variable: string; fallback: string | null; about: string; secret: boolean }[] {
+  return (Object.keys(settings.shape) as Key[]).map((key) => {
+    const schema = settings.shape[key];
+    const meta = schema.meta() as { description: string; secret?: boolean };
+    const fallback = schema instanceof z.ZodPrefault ? String(schema.def.defaultValue) : null;
+    return { key, variable: variableOf(key), fallback, about: meta.description, secret: meta.secret === true };
+  });
+}
+
+/** Reads and checks all settings; the error names every bad one at once, with its limit. */
+export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
+  const keys = Object.keys(settings.shape);
+  const given = Object.fromEntries(keys.map((key) => [key, env[variableOf(key)]]).filter(([, text]) => text !== undefined && text !== ''));
+  const parsed = settings.safeParse(given);
+  const problems = parsed.success ? [] : parsed.error.issues.map((i) => `${variableOf(String(i.path[0]))}: ${i.message}`);
+  const known = new Set(keys.map(variableOf));
+  for (const name of Object.keys(env)) {
+    if (name.startsWith('TAPEDECK_') && !known.has(name) && !NOT_SETTINGS.has(name)) problems.push(`${name}: there is no such setting`);
+  }
+  if (parsed.success) problems.push(...crossChecks(parsed.data));
+  if (!parsed.success || problems.length > 0) {
+    throw new TapedeckError('config_invalid', `these settings are wrong:\n  ${problems.join('\n  ')}\nsee: tapedeck config`);
+  }
+  const config = parsed.data;
+  return { ...config, data: resolve(config.data), url: config.url ?? `http://${config.host}:${config.port}` };
+}
+
+/** Variables of tests and tools that share the prefix. */
+const NOT_SETTINGS = new Set([
+  'TAPEDECK_REQUIRE',
+  'TAPEDECK_FAULTS',
+  'TAPEDECK_PYTHON',
+  'TAPEDECK_KAFKA_JARS',
+  'TAPEDECK_KILLS',
+  'TAPEDECK_SEED',
+  'TAPEDECK_CRASH_POINT',
+]);
+
+function crossChecks(config: z.output<typeof settings>): string[] {
+  const problems: string[] = [];
+  if (!isLoopback(config.host)) {
+    problems.push(`TAPEDECK_HOST=${config.host}: only loopback addresses until API keys exist (127.0.0.0/8, ::1, localhost)`);
+  }
+  if (config.log === 'kafka' && config.kafkaBrokers.length === 0) problems.push('TAPEDECK_KAFKA_BROKERS is needed with TAPEDECK_LOG=kafka');
+  if (config.kafkaMinIsr > config.kafkaReplication) problems.push('TAPEDECK_KAFKA_MIN_ISR must not exceed TAPEDECK_KAFKA_REPLICATION');
+  if (config.blobs === 's3' && config.s3Bucket === undefined) problems.push('TAPEDECK_S3_BUCKET is needed with TAPEDECK_BLOBS=s3');
+  if (config.inlineBytes >= config.maxEventBytes) problems.push('TAPEDECK_INLINE_BYTES must be below TAPEDECK_MAX_EVENT_BYTES');
+  return problems;
+}
+
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+/** Where things lie under the data folder. */
+export function paths(config: Pick<Config, 'data'>): { log: string; engine: string; blobs: string } {
+  return { log: join(config.data, 'log'), engine: join(config.data, 'engine'), blobs: join(config.data, 'blobs') };
+}

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { TapedeckEvent } from '../../../events/registry.ts';
+import { classify, entityKey, entityOf, idKey, runKey, type Candidate, type Known } from './classify.ts';
+
+function node(id: string, offset: number, index: number, content: string, run = 'r'): Candidate {
+  const event = {
+    v: 1,
+    id,
+    type: 'node.appended',
+    project: 'p',
+    run,
+    rollout: 'o',
+    trace: 't',
+    time: 0,
+    data: { index, role: 'user', sampled: false },
+  };
+  return { event: event as TapedeckEvent, partition: 0, offset, eventHash: `e${id}${content}`, dataHash: content };
+}
+
+const NOTHING = { ids: new Map<string, Known>(), entities: new Map<string, Known>(), deletedRuns: new Set<string>() };
+
+function statuses(candidates: Candidate[], known = NOTHING): string[] {
+  return classify(candidates, known).map((d) => d.status);
+}
+
+test('the same id again is a duplicate with equal content and a conflict with other content', () => {
+  assert.deepEqual(statuses([node('a', 1, 0, 'x'), node('a', 2, 0, 'x'), node('a', 3, 0, 'y')]), ['stored', 'duplicate', 'conflict']);
+  const known = { ...NOTHING, ids: new Map([[idKey(0, 'a'), { offset: 1, hash: 'eax' }]]) };
+  assert.deepEqual(statuses([node('a', 2, 0, 'x'), node('a', 3, 0, 'y')], known), ['duplicate', 'conflict']);
+});
+
+test('the same position again is a redo, not a duplicate', () => {
+  const event = node('a', 7, 0, 'x');
+  const entity = entityOf(event.event);
+  assert.ok(entity !== null);
+  const known = {
+    ...NOTHING,
+    ids: new Map([[idKey(0, 'a'), { offset: 7, hash: 'eax' }]]),
+    entities: new Map([[entityKey(entity), { offset: 7, hash: 'x' }]]),
+  };
+  assert.deepEqual(statuses([event], known), ['stored']);
+});
+
+test('an entity that exists is a duplicate or a conflict whatever the event id', () => {
+  const decisions = classify([node('a', 1, 0, 'x'), node('b', 2, 0, 'x'), node('c', 3, 0, 'y'), node('d', 4, 1, 'y')], NOTHING);
+  assert.deepEqual(decisions.map((d) => d.status), ['stored', 'duplicate', 'conflict', 'stored']); // prettier-ignore
+  assert.deepEqual(decisions.map((d) => d.firstOffset), [null, 1, 1, null]); // prettier-ignore
+  assert.equal(decisions[2]?.code, 'entity_conflict');
+});
+
+test('events of a deleted run are deleted, before and after the tombstone, but the tombstone itself is stored', () => {
+  const known = { ...NOTHING, deletedRuns: new Set([runKey('p', 'r')]) };
+  const tombstone = {
+    ...node('z', 2, 0, ''),
+    event: { v: 1, id: 'z', type: 'run.deleted', project: 'p', run: 'r', time: 0, data: {} } as TapedeckEvent,
+  };
+  assert.deepEqual(statuses([node('a', 1, 0, 'x'), tombstone, node('b', 3, 1, 'y'), node('c', 4, 0, 'x', 'other')], known), [
+    'deleted',
+    'stored',
+    'deleted',
+    'stored',
+  ]);
+});
+
+test('however a log is cut into blocks, and however often a block is redone, the decisions are those of one block', () => {
+  const events = fc.array(fc.record({ id: fc.constantFrom('a', 'b', 'c', 'd'), index: fc.nat(2), content: fc.constantFrom('x', 'y') }), {
+    maxLength: 20,
+  });
+  fc.assert(
+    fc.property(events, fc.array(fc.nat(20)), fc.boolean(), (list, cuts, redo) => {
+      const candidates = list.map((e, offset) => node(e.id, offset, e.index, e.content));
+      const whole = statuses(candidates);
+      const ids = new Map<string, Known>();
+      const entities = new Map<string, Known>();
+      const known = { ids, entities, deletedRuns: new Set<string>() };
+      const inBlocks: string[] = [];
+      const bounds = [0, ...cuts.filter((c) => c < candidates.length).toSorted((a, b) => a - b), candidates.length];
+      for (let b = 0; b + 1 < bounds.length; b++) {
+        const block = candidates.slice(bounds[b], bounds[b + 1]);
+        for (let times = redo ? 2 : 1; times > 0; times--) {
+          const decided = classify(block, known);
+          if (times === 1) inBlocks.push(...decided.map((d) => d.status));
+          decided.forEach((d, i) => {
+            const c = block[i] as Candidate;
+            const entity = entityOf(c.event);
+            if (d.status !== 'stored' || entity === null) return;
+            ids.set(idKey(0, c.event.id), { offset: c.offset, hash: c.eventHash });
+            entities.set(entityKey(entity), { offset: c.offset, hash: c.dataHash });
+          });
+        }
+      }
+      assert.deepEqual(inBlocks, whole);
+    }),
+  );
+});

@@ -1,0 +1,115 @@
+/**
+ * What becomes of each event of a block: a pure decision over what is already stored. Rules (identity is the log partition plus the id):
+ * - the same id at the same offset is a redo of an unfinished block: stored again, which changes nothing;
+ * - an id stored at a smaller offset is a duplicate when the content is equal, else a conflict: the first wins, the second is dead-lettered;
+ * - a node, call or tool that exists with equal content is a duplicate, with other content a conflict;
+ * - events of a deleted run are `deleted`, wherever they lie; so live and rebuilt agree.
+ */
+import type { ErrorCode } from '../../../base/errors.ts';
+import type { TapedeckEvent } from '../../../events/registry.ts';
+import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
+
+export type Status = 'stored' | 'duplicate' | 'conflict' | 'dead' | 'deleted';
+export type Known = { readonly offset: number; readonly hash: string };
+
+/** One record of the log that could be read as an event. Hashes are hex. */
+export type Candidate = {
+  readonly event: TapedeckEvent;
+  readonly partition: number;
+  readonly offset: number;
+  readonly eventHash: string;
+  readonly dataHash: string;
+};
+
+export type Decision = {
+  readonly status: Status;
+  readonly code: ErrorCode | null;
+  readonly reason: string;
+  /** Offset of the event that came first, in the same partition. */
+  readonly firstOffset: number | null;
+};
+
+export type KnownState = {
+  /** By `idKey`. */
+  readonly ids: ReadonlyMap<string, Known>;
+  /** By `entityKey`. */
+  readonly entities: ReadonlyMap<string, Known>;
+  /** By `runKey`. */
+  readonly deletedRuns: ReadonlySet<string>;
+};
+
+export function idKey(partition: number, id: string): string {
+  return `${partition}/${id}`;
+}
+
+export function runKey(project: string | undefined, run: string): string {
+  return JSON.stringify([project ?? DEFAULT_PROJECT, run]);
+}
+
+/** The immutable entity an event creates, or null when it creates none that another event could contradict. */
+export type Entity = { readonly table: 'nodes' | 'calls'; readonly trace: TraceKey; readonly index: number };
+export type TraceKey = readonly [project: string, run: string, rollout: string, trace: string];
+
+export function entityOf(event: TapedeckEvent): Entity | null {
+  if (event.type !== 'node.appended' && event.type !== 'call.recorded') return null;
+  const trace = [event.project ?? DEFAULT_PROJECT, event.run ?? '', event.rollout ?? '', event.trace ?? ''] as const;
+  return { table: event.type === 'node.appended' ? 'nodes' : 'calls', trace, index: event.data.index };
+}
+
+export function traceText(trace: TraceKey): string {
+  return JSON.stringify(trace);
+}
+
+export function entityKey(entity: Entity): string {
+  return `${entity.table}/${entity.index}/${traceText(entity.trace)}`;
+}
+
+const STORED: Decision = { status: 'stored', code: null, reason: '', firstOffset: null };
+
+/** Decides for all candidates of a block, which come in log order per partition. */
+export function classify(candidates: readonly Candidate[], known: KnownState): Decision[] {
+  const ids = new Map<string, Known>();
+  const entities = new Map<string, Known>();
+  return candidates.map((candidate) => {
+    const decision = decide(candidate, known, ids, entities);
+    if (decision.status === 'stored') {
+      const { event, partition, offset } = candidate;
+      ids.set(idKey(partition, event.id), { offset, hash: candidate.eventHash });
+      const entity = entityOf(event);
+      if (entity !== null) entities.set(entityKey(entity), { offset, hash: candidate.dataHash });
+    }
+    return decision;
+  });
+}
+
+function decide(candidate: Candidate, known: KnownState, ids: ReadonlyMap<string, Known>, entities: ReadonlyMap<string, Known>): Decision {
+  const { event, partition, offset } = candidate;
+  if (event.run !== undefined && event.type !== 'run.deleted' && known.deletedRuns.has(runKey(event.project, event.run))) {
+    return { status: 'deleted', code: 'run_deleted', reason: 'the run was deleted', firstOffset: null };
+  }
+  const id = idKey(partition, event.id);
+  const sameId = ids.get(id) ?? known.ids.get(id);
+  if (sameId !== undefined && sameId.offset < offset) {
+    return sameId.hash === candidate.eventHash
+      ? { status: 'duplicate', code: null, reason: 'sent again', firstOffset: sameId.offset }
+      : {
+          status: 'conflict',
+          code: 'id_reused',
+          reason: 'the id came back with other content; the first is kept',
+          firstOffset: sameId.offset,
+        };
+  }
+  const entity = entityOf(event);
+  if (entity === null) return STORED;
+  const key = entityKey(entity);
+  const same = entities.get(key) ?? known.entities.get(key);
+  if (same === undefined || same.offset >= offset) return STORED;
+  return same.hash === candidate.dataHash
+    ? { status: 'duplicate', code: null, reason: `${entity.table} ${entity.index} is stored already`, firstOffset: same.offset }
+    : {
+        status: 'conflict',
+        code: 'entity_conflict',
+        reason: `${entity.table} ${entity.index} exists with other content; the first is kept`,
+        firstOffset: same.offset,
+      };
+}

@@ -1,0 +1,47 @@
+/** Reads one block from the log: all partitions in turn, capped by bytes and events, in log order per partition. */
+import type { EventLog, StoredRecord } from '../../log/event-log.ts';
+
+export type Gathered = {
+  readonly records: readonly { readonly partition: number; readonly record: StoredRecord }[];
+  readonly bytes: number;
+  /** Where the next block starts, per partition. */
+  readonly next: readonly number[];
+  readonly ends: readonly number[];
+};
+
+/**
+ * Takes at most about `maxBytes` and `maxEvents`; each partition gets its share first, and what one leaves over goes to the others, so a busy
+ * partition never starves a quiet one.
+ */
+export async function gather(
+  log: EventLog,
+  from: readonly number[],
+  limits: { readonly maxBytes: number; readonly maxEvents: number },
+  signal: AbortSignal,
+): Promise<Gathered> {
+  const next = [...from];
+  const ends = [...from];
+  const taken: StoredRecord[][] = from.map(() => []);
+  let bytes = 0;
+  let events = 0;
+  let open = from.map((_, partition) => partition);
+  while (open.length > 0 && bytes < limits.maxBytes && events < limits.maxEvents) {
+    const share = Math.max(64 * 1024, Math.floor((limits.maxBytes - bytes) / open.length));
+    const still: number[] = [];
+    for (const partition of open) {
+      if (bytes >= limits.maxBytes || events >= limits.maxEvents) break;
+      const chunk = await log.read(partition, next[partition] as number, { maxBytes: share, signal });
+      ends[partition] = chunk.end;
+      const room = limits.maxEvents - events;
+      const records = chunk.records.slice(0, room);
+      for (const record of records) bytes += record.value.length + record.key.length;
+      events += records.length;
+      (taken[partition] as StoredRecord[]).push(...records);
+      next[partition] = records.length < chunk.records.length ? (records.at(-1) as StoredRecord).offset + 1 : chunk.next;
+      if ((next[partition] as number) < chunk.end && records.length > 0) still.push(partition);
+    }
+    open = still;
+  }
+  const records = taken.flatMap((list, partition) => list.map((record) => ({ partition, record })));
+  return { records, bytes, next, ends };
+}

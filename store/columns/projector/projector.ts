@@ -1,0 +1,200 @@
+/**
+ * The projector: folds the log into the column store. One cycle is one block over all partitions: read, decide, project, insert one Native block per table,
+ * `log_index` last. The position is the largest offset in `log_index`, so a crash anywhere repeats the block, and every table is idempotent by key.
+ * Nothing here is ever skipped: an event is stored, or it has a row in log_index that says why not.
+ */
+import type { Clock } from '../../../base/clock.ts';
+import type { Random } from '../../../base/random.ts';
+import { retry } from '../../../base/retry.ts';
+import type { EventLog } from '../../log/event-log.ts';
+import type { ColumnStore } from '../column-store.ts';
+import type { StoredEvent } from '../projections/block.ts';
+import { classify, runKey, type Candidate, type Decision } from './classify.ts';
+import { gather, type Gathered } from './gather.ts';
+import { EntityIndex, knownIds, knownTombstones, storedPositions } from './known-state.ts';
+import { readBlock, type Unreadable } from './read-block.ts';
+import { StateTracker } from './state-tracker.ts';
+import { storeBlock, type Judged } from './store-block.ts';
+import { storeVerdict } from './store-verdict.ts';
+import type { ProjectorState } from './state.ts';
+
+export type ProjectorOptions = {
+  readonly log: EventLog;
+  readonly topic: StoredEvent['topic'];
+  readonly store: ColumnStore;
+  readonly fetchBlob: (sha256: string) => Promise<Uint8Array>;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** A block is closed at this size. Memory is about four times this. */
+  readonly blockBytes: number;
+  readonly blockEvents: number;
+  /** How long to wait for a block to fill up before it is stored anyway. */
+  readonly blockWaitMs: number;
+  /** Called after each stored block, before the next one starts: deletes, views of new projects, summaries. */
+  readonly afterBlock?: (block: BlockReport, signal: AbortSignal) => Promise<void>;
+  readonly onState?: (state: ProjectorState) => void;
+  /** Stop when every partition has reached this offset (rebuild); null runs for ever. */
+  readonly until?: readonly number[] | null;
+};
+
+/** What a block did, for those who work after it. */
+export type BlockReport = {
+  readonly events: readonly StoredEvent[];
+  readonly decisions: readonly Decision[];
+  readonly positions: readonly number[];
+  readonly caughtUp: boolean;
+};
+
+const IDLE_WAIT_MS = 30_000;
+
+export class Projector {
+  readonly #options: ProjectorOptions;
+  readonly #entities = new EntityIndex();
+  readonly #state: StateTracker;
+  #deletedRuns = new Set<string>();
+  #positions: number[] = [];
+
+  constructor(options: ProjectorOptions) {
+    this.#options = options;
+    this.#state = new StateTracker(options.clock, options.log.partitions, options.onState);
+  }
+
+  state(): ProjectorState {
+    return this.#state.current();
+  }
+
+  /** Runs until the signal aborts (resolves) or `until` is reached. Rejects only on a fault of the program itself. */
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#start(signal);
+      while (!signal.aborted && !this.#finished()) await this.#cycle(signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      this.#state.phase('stopped');
+    }
+  }
+
+  #finished(): boolean {
+    const until = this.#options.until ?? null;
+    return until !== null && until.every((end, partition) => (this.#positions[partition] as number) >= end);
+  }
+
+  async #start(signal: AbortSignal): Promise<void> {
+    const { store, log } = this.#options;
+    const positions = await this.#patiently('the stored position', signal, () => storedPositions(store, signal));
+    this.#deletedRuns = await this.#patiently('the deleted runs', signal, () => knownTombstones(store, signal));
+    const kept = await this.#patiently('the log', signal, () => log.positions(signal));
+    this.#positions = kept.map(({ first }, partition) => Math.max(first, positions.get(partition) ?? 0));
+    this.#state.moved(this.#positions, kept.map((p) => p.end)); // prettier-ignore
+  }
+
+  async #cycle(signal: AbortSignal): Promise<void> {
+    const gathered = await this.#patiently('the log', signal, () => this.#nextBlock(signal));
+    if (gathered === null) return;
+    const started = this.#options.clock.monotonicMs();
+    this.#state.phase('projecting');
+    const { events, unreadable } = await this.#patiently('the blob store', signal, () =>
+      readBlock(gathered, this.#options.topic, this.#options.fetchBlob),
+    );
+    for (const { event } of events) if (event.type === 'run.deleted') this.#deletedRuns.add(runKey(event.project, event.run ?? ''));
+    const judged = await this.#judge(events, unreadable, signal);
+    const decisions = await storeBlock(judged, {
+      store: this.#options.store,
+      insert: (work) => this.#patiently('the column store', signal, work, (error) => ['halve', 'poison'].includes(storeVerdict(error))),
+      signal,
+    });
+    this.#positions = [...gathered.next];
+    this.#entities.learn(
+      judged.filter((_, i) => decisions[i]?.status === 'stored').flatMap((j) => (j.candidate === null ? [] : [j.candidate])),
+    );
+    this.#state.stored(this.#positions, gathered, decisions, this.#options.clock.monotonicMs() - started);
+    await this.#after(judged, decisions, gathered, signal);
+  }
+
+  /** Waits for something to project, then for the block to fill up or its time to pass. Null when nothing came. */
+  async #nextBlock(signal: AbortSignal): Promise<Gathered | null> {
+    const { log, clock, blockBytes, blockEvents, blockWaitMs } = this.#options;
+    const limits = { maxBytes: blockBytes, maxEvents: blockEvents };
+    const ready = (await log.positions(signal)).some(({ end }, p) => end > (this.#positions[p] as number));
+    if (!ready) {
+      this.#state.caughtUp();
+      this.#state.phase('idle');
+      if (!(await log.waitForAppend(this.#positions, IDLE_WAIT_MS, signal))) return null;
+      await clock.sleep(blockWaitMs, signal);
+    }
+    const gathered = await gather(log, this.#positions, limits, signal);
+    return gathered.records.length === 0 && gathered.next.every((n, p) => n === this.#positions[p]) ? null : gathered;
+  }
+
+  async #judge(events: readonly StoredEvent[], unreadable: readonly Unreadable[], signal: AbortSignal): Promise<Judged[]> {
+    const { store } = this.#options;
+    const candidates: Candidate[] = events.map((e) => ({
+      event: e.event,
+      partition: e.partition,
+      offset: e.offset,
+      eventHash: Buffer.from(e.hash.event).toString('hex'),
+      dataHash: Buffer.from(e.hash.data).toString('hex'),
+    }));
+    const ids = await this.#patiently('the column store', signal, () => knownIds(store, candidates, signal));
+    const entities = await this.#patiently('the column store', signal, () => this.#entities.known(store, candidates, signal));
+    const decisions = classify(candidates, { ids, entities, deletedRuns: this.#deletedRuns });
+    const judged: Judged[] = events.map((stored, i) => ({
+      stored,
+      unreadable: null,
+      candidate: candidates[i] as Candidate,
+      decision: decisions[i] as Decision,
+    }));
+    for (const dead of unreadable) {
+      const { code, message } = dead.problem;
+      judged.push({
+        stored: null,
+        unreadable: dead,
+        candidate: null,
+        decision: { status: 'dead', code, reason: message, firstOffset: null },
+      });
+    }
+    return judged.toSorted((a, b) => partitionOf(a) - partitionOf(b) || offsetOf(a) - offsetOf(b));
+  }
+
+  async #after(judged: readonly Judged[], decisions: readonly Decision[], gathered: Gathered, signal: AbortSignal): Promise<void> {
+    const after = this.#options.afterBlock;
+    if (after === undefined) return;
+    const kept = judged.flatMap((j, i) => (j.stored === null ? [] : [{ event: j.stored, decision: decisions[i] as Decision }]));
+    const report: BlockReport = {
+      events: kept.map((k) => k.event),
+      decisions: kept.map((k) => k.decision),
+      positions: this.#positions,
+      caughtUp: gathered.next.every((next, p) => next >= (gathered.ends[p] as number)),
+    };
+    await this.#patiently('the column store', signal, () => after(report, signal));
+  }
+
+  /** Tries until it works or the signal aborts, telling the state what it waits for. `giveUp` errors are thrown at once. */
+  async #patiently<T>(
+    waitingFor: string,
+    signal: AbortSignal,
+    work: () => Promise<T>,
+    giveUp: (error: unknown) => boolean = () => false,
+  ): Promise<T> {
+    const { clock, random } = this.#options;
+    const result = await retry(work, {
+      clock,
+      random,
+      signal,
+      backoff: { firstMs: 100, maxMs: 5_000 },
+      classify: (error) => (signal.aborted || giveUp(error) ? 'permanent' : 'retry'),
+      onRetry: (error) => this.#state.waiting(waitingFor, error),
+    });
+    this.#state.proceed();
+    return result;
+  }
+}
+
+function partitionOf(judged: Judged): number {
+  return (judged.stored ?? judged.unreadable)?.partition ?? 0;
+}
+
+function offsetOf(judged: Judged): number {
+  return (judged.stored ?? judged.unreadable)?.offset ?? 0;
+}
