@@ -42,7 +42,7 @@ const settings = z.object({
   kafkaMinIsr: integer(1, 16).prefault('2').meta({ description: 'min.insync.replicas the topics must have.' }),
   kafkaTls: flag.prefault('false').meta({ description: 'Speak TLS to the brokers.' }),
   kafkaSaslMechanism: z.enum(['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512']).optional().meta({ description: 'SASL mechanism; unset = none.' }),
-  kafkaSaslUsername: z.string().optional().meta({ description: 'SASL user.' }),
+  kafkaSaslUsername: z.string().optional().meta({ description: 'User name for SASL.' }),
   kafkaSaslPassword: z.string().optional().meta({ description: 'SASL password.', secret: true }),
   clickhouseUrl: z.url().optional().meta({ description: 'ClickHouse over HTTP; unset = the embedded engine.' }),
   clickhouseUser: z.string().prefault('default').meta({ description: 'ClickHouse user.' }),
