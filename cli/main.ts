@@ -1,0 +1,46 @@
+/** The tapedeck command. Each subcommand is a file of its own, loaded only when asked for. */
+import { Command } from 'commander';
+import { isTapedeckError } from '../base/errors.ts';
+import { readConfig, type Config } from './config.ts';
+
+type Make = (config: Config) => Command;
+
+const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load: () => Promise<Make> }>> = {
+  serve: { about: 'run the server (or some of its roles)', load: async () => (await import('./commands/serve.ts')).serveCommand },
+  import: { about: 'import rollouts from files', load: async () => (await import('./commands/import.ts')).importCommand },
+  export: { about: 'export rollouts to files', load: async () => (await import('./commands/export.ts')).exportCommand },
+  sql: { about: 'ask a question in SQL', load: async () => (await import('./commands/sql.ts')).sqlCommand },
+  trace: { about: 'show the graph of one trace', load: async () => (await import('./commands/trace.ts')).traceCommand },
+  audit: { about: 'prove that what was accepted is stored', load: async () => (await import('./commands/audit.ts')).auditCommand },
+  rebuild: { about: 'build every table again from the log', load: async () => (await import('./commands/rebuild.ts')).rebuildCommand },
+  compact: { about: 'give back the disk space of deleted runs', load: async () => (await import('./commands/compact.ts')).compactCommand },
+  'dead-letters': {
+    about: 'events that could not be stored',
+    load: async () => (await import('./commands/dead-letters.ts')).deadLettersCommand,
+  },
+  migrate: { about: 'bring the schema of the store up to date', load: async () => (await import('./commands/migrate.ts')).migrateCommand },
+  config: { about: 'print every setting', load: async () => (await import('./commands/config.ts')).configCommand },
+};
+
+/** Runs one command; the exit code is 0 when all went well, 1 when not, 2 for wrong use (unless the command says otherwise). */
+async function main(argv: readonly string[]): Promise<void> {
+  const program = new Command('tapedeck').description(
+    'Event-sourced trace platform for RL post-training and evals of language-model agents',
+  );
+  program.version('0.1.0').showHelpAfterError();
+  const wanted = argv.find((argument) => !argument.startsWith('-'));
+  for (const [name, { about, load }] of Object.entries(COMMANDS)) {
+    if (name === wanted) program.addCommand((await load())(readConfig()).name(name).description(about));
+    else program.command(name).description(about);
+  }
+  program.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
+  await program.parseAsync([...argv], { from: 'user' });
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  if (isTapedeckError(error)) console.error(`tapedeck: ${error.message} (${error.code})`);
+  else console.error(error);
+  process.exitCode = 1;
+}

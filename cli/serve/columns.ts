@@ -1,0 +1,95 @@
+/**
+ * The column store of a running server: the embedded engine child or a ClickHouse server, connected, migrated, and watched. Opening goes on in the
+ * background, so that the edge accepts events while the store starts or is away; `ready` says what it waits for.
+ */
+import type { Logger } from 'pino';
+import type { Clock } from '../../base/clock.ts';
+import { isTapedeckError } from '../../base/errors.ts';
+import type { Random } from '../../base/random.ts';
+import { retry } from '../../base/retry.ts';
+import { migrate } from '../../migrations/migrate.ts';
+import { connectColumns } from '../../store/columns/clickhouse-http.ts';
+import type { ColumnStore } from '../../store/columns/column-store.ts';
+import { startEngine, type Engine } from '../../store/columns/engine/supervise.ts';
+import { paths, type Config } from '../config.ts';
+
+/** How to reach the store; crosses process borders. */
+export type ColumnsAddress = { readonly url: string; readonly user: string; readonly password: string; readonly database: string };
+
+export type Columns = {
+  readonly store: ColumnStore;
+  readonly address: ColumnsAddress;
+  /** Null when the tables are there and the store answered last; else what is waited for. */
+  waitingFor(): string | null;
+  /** Settles when the schema is in place; rejects with `schema_unknown` and other faults that waiting cannot cure. */
+  readonly opened: Promise<void>;
+  close(): Promise<void>;
+};
+
+type Deps = { readonly clock: Clock; readonly random: Random; readonly logger: Logger };
+
+export async function openColumns(config: Config, deps: Deps): Promise<Columns> {
+  const engine = config.clickhouseUrl === undefined ? await startEmbedded(config, deps) : null;
+  const address: ColumnsAddress = {
+    url: engine?.url ?? (config.clickhouseUrl as string),
+    user: engine?.user ?? config.clickhouseUser,
+    password: engine?.password ?? config.clickhousePassword,
+    database: config.clickhouseDatabase,
+  };
+  const store = connectColumns({ ...address, clock: deps.clock, random: deps.random });
+  const stop = new AbortController();
+  let pending: string | null = 'the column store starts';
+  const opened = openSchema(config, store, deps, stop.signal, (text) => (pending = text));
+  opened.catch(() => {}); // awaited by whoever needs it
+  return {
+    store,
+    address,
+    opened,
+    waitingFor: () => pending ?? (engine !== null && engine.state() !== 'up' ? `the embedded engine is ${engine.state()}` : null),
+    close: async () => {
+      stop.abort();
+      await store.close();
+      await engine?.close();
+    },
+  };
+}
+
+async function startEmbedded(config: Config, { clock, random, logger }: Deps): Promise<Engine> {
+  return startEngine({
+    dataDir: paths(config).engine,
+    nice: 10,
+    slots: config.engineSlots,
+    log: (message) => logger.info({ part: 'engine' }, message),
+    clock,
+    random,
+  });
+}
+
+async function openSchema(
+  config: Config,
+  store: ColumnStore,
+  deps: Deps,
+  signal: AbortSignal,
+  tell: (text: string | null) => void,
+): Promise<void> {
+  const { clock, random, logger } = deps;
+  const { from, to } = await retry(
+    async () =>
+      migrate(store, {
+        database: config.clickhouseDatabase,
+        cluster: config.clickhouseCluster === undefined ? null : { name: config.clickhouseCluster },
+        clock,
+        random,
+      }),
+    {
+      clock,
+      random,
+      signal,
+      backoff: { firstMs: 50, maxMs: 2_000 },
+      classify: (error) => (isTapedeckError(error) && error.retriable ? 'retry' : 'permanent'),
+      onRetry: (error) => tell(`the column store: ${error instanceof Error ? error.message : String(error)}`),
+    },
+  );
+  if (from !== to) logger.info(`schema moved from version ${from} to ${to}`);
+  tell(null);
+}
