@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { anything, count, errorInfo, extra, float, micros, name, nodeIndex, policyVersion, record, span } from './fields.ts';
+import { anything, count, errorInfo, extra, float, micros, name, nodeIndex, object, policyVersion, record, span } from './fields.ts';
 
-export const usage = z.looseObject({
+export const usage = object({
   promptTokens: count.nullish(),
   completionTokens: count.nullish(),
   cachedTokens: count.nullish(),
@@ -10,7 +10,7 @@ export const usage = z.looseObject({
 });
 
 /** One exchange with a model server, successful or not. */
-export const callRecorded = z.looseObject({
+export const callRecorded = object({
   index: nodeIndex,
   node: nodeIndex.nullish(),
   model: name.nullish(),
@@ -35,7 +35,7 @@ export const callRecorded = z.looseObject({
   extra,
 });
 
-export const toolRecorded = z.looseObject({
+export const toolRecorded = object({
   toolCallId: z.string().min(1).max(1024),
   node: nodeIndex.nullish(),
   name: z.string().max(1024),

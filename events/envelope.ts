@@ -1,12 +1,12 @@
 /** The envelope every event has. `data` is checked by the schema of its type (registry.ts). */
 import { z } from 'zod';
-import { entityId, eventId, micros } from './fields.ts';
+import { entityId, eventId, micros, object } from './fields.ts';
 
 /** Version of the envelope and of all event schemas together; old versions are lifted in upcast.ts. */
 export const EVENTS_VERSION = 1;
 
 /** Gap-free numbering by one producer: `seq` counts from 0 per (id, epoch); a higher epoch fences the lower one. */
-export const producer = z.looseObject({ id: entityId, epoch: z.int().nonnegative(), seq: z.int().nonnegative() });
+export const producer = object({ id: entityId, epoch: z.int().nonnegative(), seq: z.int().nonnegative() });
 
 export const envelope = z.looseObject({
   v: z.literal(EVENTS_VERSION),

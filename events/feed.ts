@@ -1,13 +1,13 @@
 /** Decisions of a trainer feed, on a topic of their own keyed by the feed id: one feed has one total order. Large lists are blobs. */
 import { z } from 'zod';
-import { anything, blobHandle, count, entityId, extra, float, micros, nodeIndex, policyVersion } from './fields.ts';
+import { anything, blobHandle, count, entityId, extra, float, micros, nodeIndex, object, policyVersion } from './fields.ts';
 
 const feed = entityId;
 const timeline = z.int().nonnegative();
 const batch = { feed, timeline, n: z.int().positive(), batchId: z.string().max(128) };
 
-export const feedCreated = z.looseObject({ feed, timeline, spec: anything, specHash: z.string().max(128), extra });
-export const groupReady = z.looseObject({
+export const feedCreated = object({ feed, timeline, spec: anything, specHash: z.string().max(128), extra });
+export const groupReady = object({
   feed,
   timeline,
   group: entityId,
@@ -15,7 +15,7 @@ export const groupReady = z.looseObject({
   rewardPositions: anything.optional(),
   extra,
 });
-export const batchCut = z.looseObject({
+export const batchCut = object({
   ...batch,
   algorithm: z.string(),
   policyVersion: policyVersion.nullish(),
@@ -24,7 +24,7 @@ export const batchCut = z.looseObject({
   counts: anything.optional(),
   extra,
 });
-export const batchLeased = z.looseObject({
+export const batchLeased = object({
   ...batch,
   holder: z.string().max(256),
   planId: z.string().max(128),
@@ -32,11 +32,11 @@ export const batchLeased = z.looseObject({
   expires: micros,
   extra,
 });
-export const batchCommitted = z.looseObject({ ...batch, holder: z.string().max(256), step: count, extra });
-export const batchReleased = z.looseObject({ ...batch, holder: z.string().max(256), reason: z.string().max(1024).nullish(), extra });
-export const sampleDropped = z.looseObject({
+export const batchCommitted = object({ ...batch, holder: z.string().max(256), step: count, extra });
+export const batchReleased = object({ ...batch, holder: z.string().max(256), reason: z.string().max(1024).nullish(), extra });
+export const sampleDropped = object({
   feed, timeline, n: z.int().positive().nullish(), run: entityId.nullish(), rollout: entityId, trace: entityId.nullish(), leaf: nodeIndex.nullish(),
   reason: z.string().max(256), staleness: float.nullish(), length: count.nullish(), extra,
 }); // prettier-ignore
-export const feedCheckpointed = z.looseObject({ ...batch, uri: z.string().max(4096).nullish(), extra });
-export const feedRewound = z.looseObject({ feed, timeline, from: count, to: count, mode: z.enum(['replay', 'recut']), extra });
+export const feedCheckpointed = object({ ...batch, uri: z.string().max(4096).nullish(), extra });
+export const feedRewound = object({ feed, timeline, from: count, to: count, mode: z.enum(['replay', 'recut']), extra });

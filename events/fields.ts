@@ -38,13 +38,18 @@ export const name = z.string().min(1).max(1024);
 /** Anything JSON or CBOR can say; kept as it came. */
 export const anything = z.unknown();
 export const record = z
-  .custom<Record<string, unknown>>(
-    (v) => typeof v === 'object' && v !== null && !Array.isArray(v) && !(v instanceof PackedArray) && !(v instanceof Uint8Array),
-    {
-      message: 'must be an object',
-    },
-  )
+  .custom<Record<string, unknown>>(isMap, { message: 'must be an object' })
   .meta({ type: 'object', description: 'free-form object, kept as it came' });
+
+/** True for what a CBOR map or JSON object decodes to; byte strings and typed arrays are objects in JavaScript too, but not here. */
+export function isMap(v: unknown): v is Record<string, unknown> {
+  return typeof v === 'object' && v !== null && !Array.isArray(v) && !(v instanceof PackedArray) && !ArrayBuffer.isView(v);
+}
+
+/** An object with known fields; unknown ones are kept. Schemas only check: they never transform, so a checked value is the value itself. */
+export function object<S extends z.core.$ZodLooseShape>(shape: S) {
+  return z.custom<z.input<z.ZodObject<S, z.core.$loose>>>(isMap, { message: 'must be an object' }).pipe(z.looseObject(shape));
+}
 
 /** Fields a producer or importer could not map. */
 export const extra = record.optional().meta({ description: 'what the producer or importer could not map' });
@@ -59,7 +64,7 @@ export function stream<D extends Dtype>(dtype: D): z.ZodType<PackedArray<D>> {
 }
 
 /** Where a value too large for an event lies: in the blob store, named by its content. */
-export const blobHandle = z.looseObject({
+export const blobHandle = object({
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   bytes: count,
   mediaType: z.string().max(255),
@@ -69,9 +74,9 @@ export const blobHandle = z.looseObject({
 export type BlobHandle = z.infer<typeof blobHandle>;
 
 /** A stretch of time; an end may be missing. Microseconds. */
-export const span = z.looseObject({ start: micros.nullish(), end: micros.nullish() });
+export const span = object({ start: micros.nullish(), end: micros.nullish() });
 
-export const errorInfo = z.looseObject({
+export const errorInfo = object({
   type: name,
   message: text,
   statusCode: z.int().nullish(),

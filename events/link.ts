@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { entityId, extra, nodeIndex } from './fields.ts';
+import { entityId, extra, nodeIndex, object } from './fields.ts';
 
-const end = z.looseObject({ trace: entityId, node: nodeIndex.nullish() });
+const end = object({ trace: entityId, node: nodeIndex.nullish() });
 
 /** A semantic edge between nodes; it may arrive before or after either end. */
-export const linkAdded = z.looseObject({
+export const linkAdded = object({
   from: end,
   to: end,
   type: z.enum([

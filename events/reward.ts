@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { eventId, extra, float, name, nodeIndex } from './fields.ts';
+import { eventId, extra, float, name, nodeIndex, object } from './fields.ts';
 
 /** What a value is about; the ids are in the envelope, `node` only for scope node. */
 export const scope = z.enum(['run', 'group', 'rollout', 'trace', 'node']);
 
-const source = z.looseObject({ kind: z.enum(['code', 'model', 'human']), name: name.nullish(), version: name.nullish() });
+const source = object({ kind: z.enum(['code', 'model', 'human']), name: name.nullish(), version: name.nullish() });
 
 /** A trace's reward is the sum of score times weight. A null score was not measured; it is never 0. */
-export const rewardAssigned = z.looseObject({
+export const rewardAssigned = object({
   scope: z.enum(['rollout', 'trace', 'node']),
   node: nodeIndex.nullish(),
   name,
@@ -19,9 +19,9 @@ export const rewardAssigned = z.looseObject({
 });
 
 /** A named number that is logged, not trained on. */
-export const metricRecorded = z.looseObject({ scope, node: nodeIndex.nullish(), name, value: float.nullable(), extra });
+export const metricRecorded = object({ scope, node: nodeIndex.nullish(), name, value: float.nullable(), extra });
 
-export const errorRecorded = z.looseObject({
+export const errorRecorded = object({
   scope,
   node: nodeIndex.nullish(),
   type: name,
@@ -32,7 +32,7 @@ export const errorRecorded = z.looseObject({
 });
 
 /** A human or program label or comment on any entity. */
-export const noteAdded = z.looseObject({
+export const noteAdded = object({
   scope,
   node: nodeIndex.nullish(),
   label: z.string().max(256).nullish(),

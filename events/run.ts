@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { anything, extra, micros, name, record } from './fields.ts';
+import { anything, extra, micros, name, object, record } from './fields.ts';
 
-export const runStarted = z.looseObject({
+export const runStarted = object({
   kind: z.enum(['train', 'eval']).nullish(),
   name: name.nullish(),
   model: name.nullish(),
@@ -11,7 +11,7 @@ export const runStarted = z.looseObject({
   extra,
 });
 
-export const runEnded = z.looseObject({
+export const runEnded = object({
   status: z.enum(['completed', 'failed', 'cancelled']),
   ended: micros.nullish(),
   metrics: record.optional(),
@@ -19,7 +19,7 @@ export const runEnded = z.looseObject({
 });
 
 /** A permanent tombstone on (project, run): independent of log position, for ever. */
-export const runDeleted = z.looseObject({ reason: z.string().max(4096).nullish() });
+export const runDeleted = object({ reason: z.string().max(4096).nullish() });
 
 /** Runs older than this many days are deleted; null switches retention off. */
-export const retentionSet = z.looseObject({ days: z.int().positive().nullable() });
+export const retentionSet = object({ days: z.int().positive().nullable() });

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { anything, count, extra, micros, name, record } from './fields.ts';
+import { anything, count, extra, micros, name, object, record } from './fields.ts';
 
-export const traceStarted = z.looseObject({
-  agent: z.looseObject({
+export const traceStarted = object({
+  agent: object({
     name: name.nullish(),
     model: name.nullish(),
     trainable: z.boolean().nullish(),
@@ -14,11 +14,11 @@ export const traceStarted = z.looseObject({
   extra,
 });
 
-export const traceEnded = z.looseObject({
+export const traceEnded = object({
   ok: z.boolean().nullable(),
   stopCondition: name.nullish(),
   truncated: z.boolean().nullish(),
-  counts: z.looseObject({ nodes: count, calls: count }).nullish(),
+  counts: object({ nodes: count, calls: count }).nullish(),
   timing: z.record(z.string(), anything).optional(),
   started: micros.nullish(),
   ended: micros.nullish(),

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { count, entityId, extra, name, nodeIndex, policyVersion, record, stream } from './fields.ts';
+import { count, entityId, extra, name, nodeIndex, object, policyVersion, record, stream } from './fields.ts';
 
 /** Feeds rewind by starting a new timeline; it is part of the entity key. */
 export const timeline = z.int().nonnegative().nullish();
 
-export const policyPublished = z.looseObject({
+export const policyPublished = object({
   version: policyVersion,
   step: count.nullish(),
   uri: z.string().max(4096).nullish(),
@@ -13,7 +13,7 @@ export const policyPublished = z.looseObject({
   extra,
 });
 
-export const trainerStepped = z.looseObject({
+export const trainerStepped = object({
   step: count,
   feed: entityId.nullish(),
   batch: z.string().max(256).nullish(),
@@ -23,15 +23,15 @@ export const trainerStepped = z.looseObject({
 });
 
 /** Late teacher scores of a node, so that a replay needs no teacher. Compact: one per masked token. */
-export const referenceScored = z.looseObject({ node: nodeIndex, source: name, version: name.nullish(), logprobs: stream('f32'), extra });
+export const referenceScored = object({ node: nodeIndex, source: name, version: name.nullish(), logprobs: stream('f32'), extra });
 
 /** What the trainer computed per token of a trained branch (named by its leaf). */
-export const trainerAnnotated = z.looseObject({
+export const trainerAnnotated = object({
   leaf: nodeIndex,
   step: count.nullish(),
   feed: entityId.nullish(),
   timeline,
-  streams: z.looseObject({
+  streams: object({
     trainerLogprobs: stream('f32').nullish(),
     entropies: stream('f32').nullish(),
     isMasked: stream('u8').nullish(),
