@@ -7,15 +7,17 @@ import { PackedArray } from '../packed-array.ts';
 import { asBuffer, cborError, cursorOver, INDEFINITE, MAJOR, MAX_BIGNUM_BYTES, MAX_DEPTH, nextChunk, readHead, TAG, takeBreak, tooDeep, type Cursor } from './cbor-head.ts'; // prettier-ignore
 import { internText } from './intern.ts';
 import { littleEndian, typedArrayOf } from './typed-array-tags.ts';
+import { WholeFloat } from './whole-float.ts';
 import { decodeWtf8 } from './wtf8.ts';
 
 /**
  * Decodes exactly one item that fills `bytes[start, end)`. Maps become plain objects (a key `__proto__` is an own property), integers
  * numbers when safe else bigint, typed arrays `PackedArray`, byte strings `Uint8Array`. Numeric-looking keys lose their place, as in every
- * JS object: what must keep key order works on the bytes. Errors: `invalid_cbor`, `too_deep`, `duplicate_key`, `invalid_utf8`, each with `details.at`.
+ * JS object: what must keep key order works on the bytes. With `wholeFloats`, floats with a whole value come as `WholeFloat`, apart from integers. Errors: `invalid_cbor`, `too_deep`, `duplicate_key`, `invalid_utf8`, each with `details.at`.
  */
-export function decodeCbor(bytes: Uint8Array, start = 0, end = bytes.length): unknown {
+export function decodeCbor(bytes: Uint8Array, start = 0, end = bytes.length, options: { wholeFloats?: boolean } = {}): unknown {
   const c = cursorOver(bytes, start, end);
+  if (options.wholeFloats === true) c.wholeFloats = true;
   const value = readValue(c, 0);
   if (c.at < end) throw cborError('invalid_cbor', 'bytes follow the end of the item', c.at);
   return value;
@@ -134,11 +136,11 @@ function readSimple(c: Cursor): unknown {
     case 22:
       return null;
     case 25:
-      return float16(c.value);
+      return float(c, float16(c.value));
     case 26:
-      return c.bytes.readFloatBE(c.at - 4);
+      return float(c, c.bytes.readFloatBE(c.at - 4));
     case 27:
-      return c.bytes.readDoubleBE(c.at - 8);
+      return float(c, c.bytes.readDoubleBE(c.at - 8));
     case 23:
       throw cborError('invalid_cbor', 'undefined is no value here: send null or leave the key out', p);
     case 31:
@@ -146,6 +148,10 @@ function readSimple(c: Cursor): unknown {
     default:
       throw cborError('invalid_cbor', 'simple values other than false, true and null are not supported', p);
   }
+}
+
+function float(c: Cursor, value: number): number | WholeFloat {
+  return c.wholeFloats === true ? WholeFloat.box(value) : value;
 }
 
 /** IEEE 754 half precision (RFC 8949 appendix D). */

@@ -4,6 +4,7 @@ import { TapedeckError } from '../../base/errors.ts';
 import { PackedArray, type Dtype } from '../packed-array.ts';
 import { MAJOR, MAX_BIGNUM_BYTES, MAX_DEPTH, TAG } from './cbor-head.ts';
 import { TAG_OF } from './typed-array-tags.ts';
+import { WholeFloat } from './whole-float.ts';
 import { encodeWtf8 } from './wtf8.ts';
 
 /**
@@ -42,6 +43,7 @@ function writeValue(value: unknown, out: ByteWriter, depth: number): void {
 function writeObject(value: object, out: ByteWriter, depth: number): void {
   if (value instanceof PackedArray) return writeTyped(value.dtype, value.bytes, out);
   if (ArrayBuffer.isView(value)) return writeView(value, out);
+  if (value instanceof WholeFloat) return writeFloat64(value.value, out);
   if (depth >= MAX_DEPTH)
     throw new TapedeckError('too_deep', `maps and arrays nest deeper than ${MAX_DEPTH}: flatten the value or send it as text`);
   if (Array.isArray(value)) {

@@ -22,7 +22,15 @@ export const INDEFINITE = -1;
 const BREAK = 0xff;
 
 /** A place in the input and the head read last: `value` is the argument (length, count, tag or integer; above 2^53 only nearly exact). */
-export type Cursor = { readonly bytes: Buffer; at: number; readonly end: number; major: number; info: number; value: number };
+export type Cursor = {
+  readonly bytes: Buffer;
+  at: number;
+  readonly end: number;
+  major: number;
+  info: number;
+  value: number;
+  wholeFloats?: true;
+};
 
 /** A cursor over `bytes[start, end)`; copies nothing. */
 export function cursorOver(bytes: Uint8Array, start: number, end: number): Cursor {
