@@ -50,10 +50,12 @@ export const ERROR_CODES = {
   overloaded: { status: 429, retry: true },
   log_unavailable: { status: 503, retry: true },
   store_unavailable: { status: 503, retry: true },
+  store_locked: { status: 503, retry: true },
   append_unclear: { status: 503, retry: true },
   deadline_exceeded: { status: 504, retry: true },
   aborted: { status: 499, retry: true },
   closed: { status: 503, retry: true },
+  not_ready: { status: 503, retry: true },
   // log, store, blobs
   record_too_large: { status: 413, retry: false },
   log_corrupt: { status: 500, retry: false },
@@ -63,8 +65,8 @@ export const ERROR_CODES = {
   position_out_of_range: { status: 416, retry: false },
   blob_missing: { status: 404, retry: true },
   blob_corrupt: { status: 500, retry: false },
-  disk_full: { status: 507, retry: true },
-  not_writable: { status: 500, retry: false },
+  disk_full: { status: 503, retry: true },
+  not_writable: { status: 503, retry: true },
   schema_unknown: { status: 500, retry: false },
   store_error: { status: 500, retry: false },
   // questions
