@@ -1,0 +1,48 @@
+import { request as httpRequest } from 'node:http';
+import type { Agent } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { parseException, storeError } from './clickhouse-http-errors.ts';
+import { TapedeckError } from '../../base/errors.ts';
+
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+/**
+ * POSTs `body` in one write with its length known: no chunked framing, no copy. `url` holds the statement and its settings as parameters.
+ * Resolves when ClickHouse has answered 200; rejects with the ClickHouse error otherwise.
+ */
+export function postBody(
+  url: URL,
+  body: Uint8Array,
+  options: { agent: Agent; headers: Record<string, string>; signal: AbortSignal },
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
+    const request = send(
+      url,
+      {
+        method: 'POST',
+        agent: options.agent,
+        signal: options.signal,
+        headers: { ...options.headers, 'content-length': String(body.byteLength), 'content-type': 'application/octet-stream' },
+      },
+      (response) => {
+        const parts: Buffer[] = [];
+        let size = 0;
+        response.on('data', (chunk: Buffer) => {
+          if (size < MAX_ANSWER_BYTES) parts.push(chunk);
+          size += chunk.length;
+        });
+        response.on('error', reject);
+        response.on('end', () => {
+          const text = Buffer.concat(parts).toString('utf8');
+          const exception = parseException(text);
+          if (exception) reject(storeError(exception, 'write'));
+          else if (response.statusCode === 200) resolve();
+          else reject(new TapedeckError('store_unavailable', `the column store answered ${response.statusCode} to an insert`));
+        });
+      },
+    );
+    request.on('error', reject);
+    request.end(body);
+  });
+}

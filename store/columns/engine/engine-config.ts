@@ -1,0 +1,19 @@
+/**
+ * The engine's server configuration.
+ * - fsync_after_insert: an acknowledged part is on the disk, not only in the page cache, so it survives a loss of power too.
+ * - small pools: the engine shares the machine with the edge, and background merges run at the engine's low priority anyway.
+ */
+export const ENGINE_CONFIG = `<clickhouse>
+  <display_name>tapedeck</display_name>
+  <background_pool_size>4</background_pool_size>
+  <background_schedule_pool_size>4</background_schedule_pool_size>
+  <mark_cache_size>268435456</mark_cache_size>
+  <merge_tree>
+    <fsync_after_insert>1</fsync_after_insert>
+    <fsync_part_directory>1</fsync_part_directory>
+    <number_of_free_entries_in_pool_to_execute_mutation>2</number_of_free_entries_in_pool_to_execute_mutation>
+    <number_of_free_entries_in_pool_to_lower_max_size_of_merge>2</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
+    <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>2</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
+  </merge_tree>
+</clickhouse>
+`;

@@ -1,0 +1,74 @@
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Clock } from '../../../base/clock.ts';
+import type { Random } from '../../../base/random.ts';
+import type { EngineSession } from './chdb.ts';
+import { openSession } from './chdb.ts';
+import { writeSlotsFor } from './child-messages.ts';
+import { ENGINE_CONFIG } from './engine-config.ts';
+import type { EngineContext } from './execute.ts';
+import { makeFifos } from './result-fifo.ts';
+import { createSessions } from './sessions.ts';
+import { createSlots } from './slots.ts';
+
+export type OpenEngine = { readonly context: EngineContext; readonly version: string; close(): void };
+
+const MAX_WAITING = 1000;
+const MAX_WAIT_MS = 120_000;
+const STALL_MS = 120_000;
+
+/**
+ * Takes the lock of `dataDirectory` and opens the store in it. What an earlier process left in the spool directory is removed, once the lock is ours.
+ * Throws the engine's error with code 76 when another process holds the lock.
+ */
+export async function openEngine(options: {
+  dataDirectory: string;
+  spoolDirectory: string;
+  slots: number;
+  clock: Clock;
+  random: Random;
+}): Promise<OpenEngine> {
+  mkdirSync(options.dataDirectory, { recursive: true, mode: 0o700 });
+  mkdirSync(options.spoolDirectory, { recursive: true, mode: 0o700 });
+  const configFile = join(options.spoolDirectory, 'engine.xml');
+  writeFileSync(configFile, ENGINE_CONFIG, { mode: 0o600 });
+  const control = openSession(options.dataDirectory, configFile);
+  for (const name of readdirSync(options.spoolDirectory)) rmSync(join(options.spoolDirectory, name), { force: true, recursive: true });
+  const fifos = await makeFifos(options.spoolDirectory, options.slots);
+  const { clock } = options;
+  const limits = { maxWaiting: MAX_WAITING, maxWaitMs: MAX_WAIT_MS };
+  const [version, timezone] = (await column(control, 'SELECT arrayJoin([version(), timezone()])')) as [string, string];
+  const knownSettings = new Set(await column(control, 'SELECT name FROM system.settings UNION ALL SELECT alias_for FROM system.settings'));
+  const sessions = createSessions(options.dataDirectory, clock);
+  const context: EngineContext = {
+    spoolDirectory: options.spoolDirectory,
+    fifos,
+    readSlots: createSlots(options.slots, limits, clock),
+    writeSlots: createSlots(writeSlotsFor(options.slots), limits, clock),
+    sessions,
+    control,
+    knownSettings,
+    running: new Set(),
+    facts: { version, timezone },
+    clock,
+    random: options.random,
+    stallMs: STALL_MS,
+  };
+  return {
+    context,
+    version,
+    close: () => {
+      sessions.close();
+      control.close();
+    },
+  };
+}
+
+async function column(session: EngineSession, sql: string): Promise<string[]> {
+  const result = await session.queryAsync(sql, { format: 'JSONCompactEachRow' });
+  return result
+    .text()
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => (JSON.parse(line) as [string])[0]);
+}

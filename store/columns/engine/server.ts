@@ -1,0 +1,99 @@
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { isTapedeckError } from '../../../base/errors.ts';
+import { uuidV7 } from '../../../base/uuid.ts';
+import type { Credentials } from './authenticate.ts';
+import { checkCredentials } from './authenticate.ts';
+import type { EngineContext } from './execute.ts';
+import { execute } from './execute.ts';
+import { createReply, failWhole } from './reply.ts';
+import { plainBody } from './request-body.ts';
+import { readQuery } from './request-query.ts';
+import type { EngineRequest } from './request.ts';
+import { readRequest } from './request.ts';
+import { checkSettings } from './settings.ts';
+import { refusal, wireErrorOf } from './wire-error.ts';
+
+const MAX_CONNECTIONS = 512;
+const KEEP_ALIVE_MS = 60_000;
+const REQUEST_TIMEOUT_MS = 3_600_000;
+const READ_AHEAD_BYTES = 1024 * 1024;
+const FORMAT_NAME = /^[A-Za-z][A-Za-z0-9_]*$/;
+
+/** ClickHouse's HTTP interface over the engine: one user, one password, loopback. */
+export function createEngineServer(context: EngineContext, credentials: Credentials): Server {
+  const server = createServer(
+    { highWaterMark: READ_AHEAD_BYTES, requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: KEEP_ALIVE_MS },
+    (message, response) => {
+      void answer(context, credentials, message, response);
+    },
+  );
+  server.maxConnections = MAX_CONNECTIONS;
+  return server;
+}
+
+async function answer(context: EngineContext, credentials: Credentials, message: IncomingMessage, response: ServerResponse): Promise<void> {
+  const gone = new AbortController();
+  response.on('close', () => {
+    if (!response.writableFinished) gone.abort(refusal(394, 'QUERY_WAS_CANCELLED', 'The client went away'));
+  });
+  response.on('error', () => gone.abort(refusal(394, 'QUERY_WAS_CANCELLED', 'The client went away')));
+  let queryId = '';
+  try {
+    const request = readRequest(message.method ?? 'GET', message.url ?? '/', message.headers);
+    queryId = request.queryId ?? uuidV7(context.clock, context.random);
+    if (answersPlainly(request, message, response)) return;
+    const denied = checkCredentials(request, credentials);
+    if (denied) throw denied;
+    await answerQuery(context, request, queryId, message, response, gone.signal);
+  } catch (error) {
+    failWhole(response, wireErrorOf(error), { facts: context.facts, queryId });
+    // A body that nobody reads would otherwise hold the connection.
+    if (!message.complete) response.once('finish', () => message.socket.destroySoon());
+    if (!isTapedeckError(error) && response.headersSent && !response.writableEnded) response.destroy();
+  }
+}
+
+/** `/ping` and a bare `/` tell that the engine lives, to anyone. */
+function answersPlainly(request: EngineRequest, message: IncomingMessage, response: ServerResponse): boolean {
+  const isRoot = request.path === '/' && request.isGet && request.query === '' && message.headers['content-length'] === undefined;
+  if (request.path === '/ping' || request.path === '/replicas_status' || isRoot) {
+    response.setHeader('Content-Type', 'text/html; charset=UTF-8');
+    response.end('Ok.\n');
+    return true;
+  }
+  if (request.path === '/') return false;
+  response.writeHead(404, { 'Content-Type': 'text/plain; charset=UTF-8' });
+  response.end('There is no handle here: the interface is at /\n');
+  return true;
+}
+
+async function answerQuery(
+  context: EngineContext,
+  request: EngineRequest,
+  queryId: string,
+  message: IncomingMessage,
+  response: ServerResponse,
+  gone: AbortSignal,
+): Promise<void> {
+  const settings = checkSettings(request.settings, context.knownSettings);
+  if (settings instanceof Error) throw settings;
+  const { statement, data } = await readQuery(request, plainBody(message, request));
+  const format = statement.kind === 'rows' && statement.format !== null ? statement.format : (request.format ?? 'TabSeparated');
+  if (!FORMAT_NAME.test(format)) throw refusal(73, 'UNKNOWN_FORMAT', `Unknown format ${JSON.stringify(format)}`);
+  const reply = createReply(response, {
+    request,
+    facts: context.facts,
+    queryId,
+    format,
+    exceptionTag: exceptionTag(context),
+    clock: context.clock,
+    stallMs: context.stallMs,
+    gone,
+  });
+  await execute(context, { request, settings, queryId, statement, format, reply, gone, data });
+}
+
+function exceptionTag(context: EngineContext): string {
+  return Buffer.from(context.random.bytes(new Uint8Array(8))).toString('hex');
+}
