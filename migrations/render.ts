@@ -1,0 +1,95 @@
+/**
+ * Turns a migration file into statements. One set of files serves a single node and a cluster, through macros:
+ *
+ *   {{database}}           creates the database
+ *   {{table x}}            the table that holds data: db.x, on a cluster db.x_local … ON CLUSTER
+ *   {{engine v}}           ReplacingMergeTree(v), on a cluster replicated per shard
+ *   {{everywhere v}}       the same, on a cluster replicated to every node of every shard (small tables that all shards need)
+ *   {{settings}}           settings every table has
+ *   {{distributed x key}}  on a cluster the Distributed table db.x over x_local, sharded by the log's hash of `key`; nothing on a single node
+ *   {{alter x}}            "ALTER TABLE db.x", on a cluster for x_local and for the Distributed table
+ */
+import { TapedeckError } from '../base/errors.ts';
+
+export type SchemaTarget = { readonly database: string; readonly cluster: { readonly name: string } | null };
+
+const MACRO = /\{\{(\w+)((?: \w+)*)\}\}/g;
+
+/** Deduplication of inserts is off: tables are idempotent by key, and a remembered insert could swallow a redo. */
+const SETTINGS = "default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 0";
+const REPLICATED_SETTINGS = "default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0";
+
+export function renderStatements(sql: string, target: SchemaTarget): string[] {
+  return splitStatements(sql)
+    .flatMap((statement) => renderOne(statement, target))
+    .filter((statement) => statement !== '');
+}
+
+/** Statements end with a semicolon at the end of a line; lines that begin with -- are comments. */
+function splitStatements(sql: string): string[] {
+  const code = sql.replaceAll(/^--.*\n/gm, '');
+  return code
+    .split(/;[ \t]*(?:\n|$)/)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '');
+}
+
+function renderOne(statement: string, target: SchemaTarget): string[] {
+  const forms = statement.includes('{{alter ') && target.cluster !== null ? (['local', 'distributed'] as const) : (['local'] as const);
+  return forms.map((form) => {
+    const table = /\{\{(?:table|alter) (\w+)\}\}/.exec(statement)?.[1] ?? '';
+    return statement.replaceAll(MACRO, (whole, name: string, words: string) => {
+      const [first = '', second = ''] = words.trim().split(' ');
+      switch (name) {
+        case 'database':
+          return `CREATE DATABASE IF NOT EXISTS ${quote(target.database)}${onCluster(target)}`;
+        case 'table':
+          return tableName(first, target);
+        case 'alter':
+          return `ALTER TABLE ${form === 'local' ? tableName(first, target) : `${quote(target.database)}.${first}${onCluster(target)}`}`;
+        case 'engine':
+          return engine(table, '{shard}', '{replica}', first, target);
+        case 'everywhere':
+          return engine(table, 'all', '{shard}-{replica}', first, target);
+        case 'settings':
+          return target.cluster === null ? SETTINGS : REPLICATED_SETTINGS;
+        case 'distributed':
+          return distributed(first, second, target);
+        default:
+          throw new TapedeckError('internal', `unknown macro ${whole} in a migration`);
+      }
+    });
+  });
+}
+
+function tableName(table: string, target: SchemaTarget): string {
+  const { database, cluster } = target;
+  return cluster === null ? `${quote(database)}.${table}` : `${quote(database)}.${table}_local${onCluster(target)}`;
+}
+
+function onCluster({ cluster }: SchemaTarget): string {
+  return cluster === null ? '' : ` ON CLUSTER ${quote(cluster.name)}`;
+}
+
+function engine(table: string, shard: string, replica: string, version: string, target: SchemaTarget): string {
+  if (target.cluster === null) return version === '' ? 'ReplacingMergeTree' : `ReplacingMergeTree(${version})`;
+  const path = `/clickhouse/tables/${shard}/${target.database}/${table}`;
+  return `ReplicatedReplacingMergeTree('${path}', '${replica}'${version === '' ? '' : `, ${version}`})`;
+}
+
+/** All tables of a rollout share one sharding expression, the hash the log partitions by; tables that live everywhere are read from one shard. */
+function distributed(table: string, key: string, target: SchemaTarget): string {
+  const { database, cluster } = target;
+  if (cluster === null) return '';
+  const local = `${quote(database)}.${table}_local`;
+  if (key === '') {
+    return `CREATE VIEW IF NOT EXISTS ${quote(database)}.${table}${onCluster(target)} AS SELECT * FROM ${local}`;
+  }
+  const shard = `kafkaMurmurHash(toString(${key}))`;
+  return `CREATE TABLE IF NOT EXISTS ${quote(database)}.${table}${onCluster(target)} AS ${local} ENGINE = Distributed(${quote(cluster.name)}, ${quote(database)}, ${table}_local, ${shard})`;
+}
+
+/** An identifier in back-quotes. */
+export function quote(identifier: string): string {
+  return `\`${identifier.replaceAll(/[`\\]/g, (c) => `\\${c}`)}\``;
+}

@@ -1,0 +1,144 @@
+/** node.appended -> the narrow row and the payload row. The hottest projection: token streams are copied as bytes. */
+import type { DataOf } from '../../../events/registry.ts';
+import type { Block } from './block.ts';
+import { jsonText } from './json-text.ts';
+import { messageJson } from './message-json.ts';
+import { messageParts } from './message-parts.ts';
+import { keysOf, positionOf, type StoredOf } from './stored-event.ts';
+
+type Node = DataOf<'node.appended'>;
+type Tokens = NonNullable<Node['tokens']>;
+
+/** Bits of `node_payloads._streams`: which streams the event carried, be they empty or not. */
+export const NODE_STREAMS = {
+  ids: 1,
+  is_content: 2,
+  logprobs: 4,
+  reference_logprobs: 8,
+  advantages: 16,
+  loss_weights: 32,
+  policy_runs: 64,
+} as const;
+
+export function projectNode(stored: StoredOf<'node.appended'>, out: Block): void {
+  const { event } = stored;
+  const { data } = event;
+  const tokens = data.tokens ?? null;
+  const keys = keysOf(event);
+  const position = positionOf(stored);
+  const versions = versionsOf(data, tokens);
+  const narrow = {
+    ...keys,
+    ...position,
+    index: data.index,
+    parent: data.parent,
+    role: data.role,
+    sampled: data.sampled,
+    tokens: tokens === null ? null : tokens.ids.length,
+    sampled_tokens: tokens === null ? null : countOnes(tokens.mask.bytes),
+    call: data.call,
+    time: event.time,
+  };
+  out.nodes.add({ ...narrow, policy_version_min: versions.min, policy_version_max: versions.max, _hash: stored.hash.data });
+  out.nodePayloads.add({ ...narrow, policy_version: versions.last, ...payloadOf(stored), ...streamsOf(tokens) });
+}
+
+function payloadOf(stored: StoredOf<'node.appended'>) {
+  const { data } = stored.event;
+  const parts = messageParts(data.message);
+  return {
+    fork_reason: data.forkReason,
+    attribution: data.attribution,
+    partial: data.partial,
+    text: parts.text,
+    reasoning: parts.reasoning,
+    tool_call_id: parts.toolCallId,
+    tool_call_ids: parts.toolIds,
+    tool_call_names: parts.toolNames,
+    tool_call_arguments: parts.toolArguments,
+    message: messageJson(stored.slice, data.message),
+    extra: jsonText(data.extra),
+    rest: restOf(data),
+  };
+}
+
+function streamsOf(tokens: Tokens | null) {
+  if (tokens === null) return NO_STREAMS;
+  const { isContent, logprobs, referenceLogprobs, advantages, lossWeights, policyRuns } = tokens;
+  const weights = lossWeights === null || lossWeights === undefined ? [] : Object.entries(lossWeights);
+  return {
+    _streams:
+      NODE_STREAMS.ids |
+      (isContent ? NODE_STREAMS.is_content : 0) |
+      (logprobs ? NODE_STREAMS.logprobs : 0) |
+      (referenceLogprobs ? NODE_STREAMS.reference_logprobs : 0) |
+      (advantages ? NODE_STREAMS.advantages : 0) |
+      (lossWeights ? NODE_STREAMS.loss_weights : 0) |
+      (policyRuns ? NODE_STREAMS.policy_runs : 0),
+    token_ids: tokens.ids,
+    mask: tokens.mask,
+    is_content: isContent,
+    logprobs,
+    reference_logprobs: referenceLogprobs,
+    advantages,
+    loss_weight_names: weights.map(([name]) => name),
+    loss_weights: weights.map(([, values]) => values),
+    policy_run_lengths: policyRuns?.map((run) => run.length),
+    policy_run_versions: policyRuns?.map((run) => run.version),
+    routed_experts: jsonText(tokens.routedExperts),
+    top_logprobs: jsonText(tokens.topLogprobs),
+  };
+}
+
+const NO_STREAMS = {
+  _streams: 0,
+  token_ids: null,
+  mask: null,
+  is_content: null,
+  logprobs: null,
+  reference_logprobs: null,
+  advantages: null,
+  loss_weight_names: null,
+  loss_weights: null,
+  policy_run_lengths: null,
+  policy_run_versions: null,
+  routed_experts: null,
+  top_logprobs: null,
+} as const;
+
+/** The weights changed in mid-turn when there are runs; the node's one version is then the last. */
+function versionsOf(data: Node, tokens: Tokens | null): { min: number | null; max: number | null; last: number | null } {
+  const given = data.policyVersion ?? null;
+  const runs = tokens?.policyRuns ?? null;
+  if (runs === null || runs.length === 0) return { min: given, max: given, last: given };
+  let min = Infinity;
+  let max = -Infinity;
+  for (const { version } of runs) {
+    if (version < min) min = version;
+    if (version > max) max = version;
+  }
+  return { min, max, last: given ?? (runs.at(-1) as { version: number }).version };
+}
+
+function countOnes(mask: Uint8Array): number {
+  let ones = 0;
+  for (let i = 0; i < mask.length; i++) if (mask[i] !== 0) ones++;
+  return ones;
+}
+
+const KNOWN_FIELDS = new Set(['index', 'parent', 'role', 'message', 'sampled', 'tokens', 'policyVersion', 'call', 'forkReason', 'attribution', 'partial', 'extra']); // prettier-ignore
+const KNOWN_TOKEN_FIELDS = new Set(['ids', 'mask', 'isContent', 'logprobs', 'referenceLogprobs', 'advantages', 'lossWeights', 'policyRuns', 'routedExperts', 'topLogprobs']); // prettier-ignore
+
+/** Fields we have no column for, as they came: `{…, "tokens": {…}}`, or null when there are none. */
+function restOf(data: Node): string | null {
+  const rest = unknownFields(data, KNOWN_FIELDS);
+  const ofTokens = data.tokens ? unknownFields(data.tokens, KNOWN_TOKEN_FIELDS) : null;
+  if (rest === null && ofTokens === null) return null;
+  return jsonText(ofTokens === null ? rest : { ...rest, tokens: ofTokens });
+}
+
+function unknownFields(value: Readonly<Record<string, unknown>>, known: ReadonlySet<string>): Record<string, unknown> | null {
+  let rest: [string, unknown][] | null = null;
+  for (const key in value) if (!known.has(key)) (rest ??= []).push([key, value[key]]);
+  return rest === null ? null : Object.fromEntries(rest);
+}

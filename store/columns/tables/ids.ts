@@ -1,0 +1,13 @@
+import { label, text } from '../native/column-types.ts';
+import { table } from '../native/table-block.ts';
+import { position } from './shared-columns.ts';
+
+/** Resolves a group, rollout or trace id without its run. `kind` is group, rollout or trace; `rollout` is empty for groups. */
+export const ids = table('ids', {
+  project: label,
+  kind: label,
+  id: text,
+  run: label,
+  rollout: text,
+  ...position,
+});

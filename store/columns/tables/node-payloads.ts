@@ -1,0 +1,43 @@
+import { array, bool, float32, label, maybeLabel, micros, nullable, stream, text, uint32, uint64, uint8 } from '../native/column-types.ts';
+import { table } from '../native/table-block.ts';
+import { inTrace, position } from './shared-columns.ts';
+
+/** A whole node, wide: fetched by key. It repeats the narrow columns, so that no reader needs a join. `_streams` says which token streams were given (bits in projections/node.ts): an absent stream and an empty one are both stored as the empty list. */
+export const nodePayloads = table('node_payloads', {
+  ...inTrace,
+  index: uint32,
+  parent: nullable(uint32),
+  role: label,
+  sampled: bool,
+  tokens: nullable(uint64),
+  sampled_tokens: nullable(uint64),
+  policy_version: nullable(uint64),
+  call: nullable(uint32),
+  fork_reason: maybeLabel,
+  attribution: maybeLabel,
+  partial: nullable(bool),
+  time: micros,
+  text: nullable(text),
+  reasoning: nullable(text),
+  tool_call_id: nullable(text),
+  tool_call_ids: array(text),
+  tool_call_names: array(text),
+  tool_call_arguments: array(text),
+  message: nullable(text),
+  _streams: uint8,
+  token_ids: stream('u32'),
+  mask: stream('u8'),
+  is_content: stream('u8'),
+  logprobs: stream('f32'),
+  reference_logprobs: stream('f32'),
+  advantages: stream('f32'),
+  loss_weight_names: array(text),
+  loss_weights: array(array(float32)),
+  policy_run_lengths: array(uint64),
+  policy_run_versions: array(uint64),
+  routed_experts: nullable(text),
+  top_logprobs: nullable(text),
+  extra: nullable(text),
+  rest: nullable(text),
+  ...position,
+});

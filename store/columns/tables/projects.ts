@@ -1,0 +1,8 @@
+import { label, text } from '../native/column-types.ts';
+import { table } from '../native/table-block.ts';
+
+/** Projects that have a database of views. */
+export const projects = table('projects', {
+  project: label,
+  database: text,
+});

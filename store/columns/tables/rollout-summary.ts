@@ -1,0 +1,42 @@
+import { bool, float64, maybeLabel, micros, nullable, text, uint32, uint64 } from '../native/column-types.ts';
+import { table } from '../native/table-block.ts';
+import { inRollout } from './shared-columns.ts';
+
+/** One row per rollout, recomputed from the facts (summaries.ts); `_version` is the sum of the position vector at that moment. */
+export const rolloutSummary = table('rollout_summary', {
+  ...inRollout,
+  group: nullable(text),
+  env: maybeLabel,
+  env_name: maybeLabel,
+  task_type: maybeLabel,
+  task_key: nullable(text),
+  task_hash: nullable(text),
+  work_type: maybeLabel,
+  attempt: nullable(uint64),
+  parent_rollout: nullable(text),
+  fork_trace: nullable(text),
+  fork_node: nullable(uint32),
+  step: nullable(uint64),
+  policy_version_min: nullable(uint64),
+  policy_version_max: nullable(uint64),
+  ok: nullable(bool),
+  stop_condition: maybeLabel,
+  cancelled: maybeLabel,
+  truncated: nullable(bool),
+  reward: nullable(float64),
+  rewards: uint64,
+  rewards_missing: uint64,
+  input_tokens: nullable(uint64),
+  output_tokens: nullable(uint64),
+  traces: uint64,
+  nodes: uint64,
+  calls: uint64,
+  turns: uint64,
+  branches: uint64,
+  cost: nullable(float64),
+  errors: uint64,
+  error_type: maybeLabel,
+  started: nullable(micros),
+  ended: nullable(micros),
+  _version: uint64,
+});
