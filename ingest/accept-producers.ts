@@ -1,0 +1,72 @@
+/**
+ * The state of all producers: loaded once at start, kept in memory, bounded. Requests of one producer run one after another (`exclusive`), and a state moves
+ * only when what it stands for is durable.
+ */
+import { TapedeckError } from '../base/errors.ts';
+import { judgeSequence, type Producer, type ProducerState, type SequenceVerdict } from './accept-sequence.ts';
+
+export type Producers = {
+  /** Loads the states; until it has succeeded, events with a producer are refused with `store_unavailable`. Errors of the loader are thrown. */
+  load(signal?: AbortSignal): Promise<void>;
+  readonly loaded: boolean;
+  readonly size: number;
+  /** Judges on top of `ahead`, states that are not durable yet. */
+  judge(producer: Producer, ahead: ReadonlyMap<string, ProducerState>, slack: number): SequenceVerdict;
+  commit(id: string, state: ProducerState): void;
+  /** Runs `work` when every earlier work that names one of `ids` has ended. */
+  exclusive<T>(ids: readonly string[], work: () => Promise<T>): Promise<T>;
+};
+
+export type ProducersOptions = {
+  /** The states as of the END of the log (every appended number must be in it). */
+  readonly loadProducers: (signal?: AbortSignal) => Promise<ReadonlyMap<string, ProducerState>>;
+  /** States kept; beyond it the least recently used ones are dropped, and from then on a producer that is not known may start with any number. */
+  readonly maxProducers?: number;
+};
+
+export const MAX_PRODUCERS = 100_000;
+
+export function createProducers({ loadProducers, maxProducers = MAX_PRODUCERS }: ProducersOptions): Producers {
+  const states = new Map<string, ProducerState>();
+  const tails = new Map<string, Promise<unknown>>();
+  let loaded = false;
+  let dropped = false;
+
+  const commit = (id: string, state: ProducerState): void => {
+    states.delete(id);
+    states.set(id, state);
+    if (states.size <= maxProducers) return;
+    states.delete(states.keys().next().value as string);
+    dropped = true;
+  };
+
+  return {
+    async load(signal) {
+      for (const [id, state] of await loadProducers(signal)) commit(id, state);
+      loaded = true;
+    },
+    get loaded() {
+      return loaded;
+    },
+    get size() {
+      return states.size;
+    },
+    judge(producer, ahead, slack) {
+      if (!loaded) throw new TapedeckError('store_unavailable', 'the states of producers are still being loaded; send the same request again');
+      return judgeSequence(ahead.get(producer.id) ?? states.get(producer.id), producer, { slack, adopt: dropped });
+    },
+    commit,
+    async exclusive(ids, work) {
+      const earlier = ids.map((id) => tails.get(id));
+      const { promise, resolve } = Promise.withResolvers<void>();
+      for (const id of ids) tails.set(id, promise);
+      try {
+        await Promise.all(earlier);
+        return await work();
+      } finally {
+        for (const id of ids) if (tails.get(id) === promise) tails.delete(id);
+        resolve();
+      }
+    },
+  };
+}

@@ -1,0 +1,57 @@
+/** From a request body to the CBOR bytes of each event: CBOR is only cut, JSON is transcoded once. Pure; nothing is decoded here. */
+import type { ByteWriter } from '../base/byte-writer.ts';
+import { isTapedeckError } from '../base/errors.ts';
+import { fail, ok, type Problem, type Result } from '../base/result.ts';
+import { splitCborItems } from '../events/codec/cbor-items.ts';
+import { jsonToCbor, splitJsonItems, splitNdjson } from '../events/codec/json-to-cbor.ts';
+import type { Media } from './accept-media.ts';
+
+export type Range = { readonly start: number; readonly end: number };
+
+/** `ranges[i]` is where item i lies in `bytes`, or what is wrong with it. */
+export type SplitBody = { readonly bytes: Uint8Array; readonly ranges: readonly (Range | Problem)[] };
+
+export function isProblem(range: Range | Problem): range is Problem {
+  return 'code' in range;
+}
+
+/**
+ * Finds the items of `body`. An error means that the body as a whole cannot be read (broken frame, too many items). JSON is written to `writer` as CBOR and
+ * the ranges point there: they stay valid until the writer is written to again.
+ */
+export function splitBody(body: Uint8Array, media: Media, maxItems: number, writer: ByteWriter): Result<SplitBody> {
+  if (body.length === 0) return fail('bad_request', 'the body is empty; send an array of events, or one event');
+  const split = rangesOf(body, media, maxItems);
+  if (!split.ok) return split;
+  if (split.value.length > maxItems) {
+    return fail('too_many_items', `more than ${maxItems} events in one request; send smaller batches`);
+  }
+  return ok(media === 'cbor' ? { bytes: body, ranges: split.value } : transcode(body, split.value, writer));
+}
+
+function rangesOf(body: Uint8Array, media: Media, maxItems: number): Result<readonly Range[]> {
+  switch (media) {
+    case 'cbor':
+      return splitCborItems(body, maxItems + 1);
+    case 'json':
+      return splitJsonItems(body, maxItems + 1);
+    case 'ndjson':
+      return ok(splitNdjson(body, maxItems + 1));
+  }
+}
+
+function transcode(body: Uint8Array, items: readonly Range[], writer: ByteWriter): SplitBody {
+  const ranges: (Range | Problem)[] = [];
+  for (const { start, end } of items) {
+    const at = writer.length;
+    try {
+      jsonToCbor(body, start, end, writer);
+      ranges.push({ start: at, end: writer.length });
+    } catch (error) {
+      if (!isTapedeckError(error)) throw error;
+      writer.length = at;
+      ranges.push({ code: error.code, message: error.message });
+    }
+  }
+  return { bytes: writer.view(), ranges };
+}

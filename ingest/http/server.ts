@@ -1,0 +1,149 @@
+/** The HTTP server and the ingest routes. `openServer` makes the one Fastify instance of a process; `createIngest` is a plugin for it. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import swagger from '@fastify/swagger';
+import swaggerUi from '@fastify/swagger-ui';
+import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyPluginAsync } from 'fastify';
+import type { Registry } from 'prom-client';
+import { ByteBudget } from '../../base/byte-budget.ts';
+import type { Clock } from '../../base/clock.ts';
+import { TapedeckError } from '../../base/errors.ts';
+import type { Random } from '../../base/random.ts';
+import type { BlobStore } from '../../store/blobs/blob-store.ts';
+import type { EventLog } from '../../store/log/event-log.ts';
+import type { Producers } from '../accept-producers.ts';
+import type { Tombstones } from '../accept-tombstones.ts';
+import { createBufferPool } from './buffer-pool.ts';
+import { answerClientError } from './client-error.ts';
+import { errorAnswer, toTapedeckError } from './error-answer.ts';
+import { registerEventsRoute } from './events-route.ts';
+import { registerHealth, type ReadyCheck } from './health.ts';
+import { createIdempotencyWindow } from './idempotency.ts';
+import { checkLimits, INGEST_LIMITS, type IngestLimits } from './limits.ts';
+import { createIngestMetrics } from './metrics.ts';
+import { createWriterPool } from './writer-pool.ts';
+
+export type ServerOptions = {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger?: FastifyBaseLogger;
+  /** A client must send all headers within this time. */
+  readonly headersMs?: number;
+  /** A connection without a request is closed after this time. */
+  readonly idleSocketMs?: number;
+  readonly headerBytes?: number;
+  /** How long `close` waits for requests in flight before it cuts their connections. */
+  readonly closeMs?: number;
+  /** Safety net above the deadlines of the routes: a request must have come whole within this time. */
+  readonly requestMs?: number;
+};
+
+export type IngestOptions = {
+  readonly log: EventLog;
+  /** The topic of trainer feeds. Only given where the feed itself writes through this edge; otherwise its events are refused. */
+  readonly feeds?: EventLog;
+  readonly blobs: BlobStore;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly limits?: Partial<IngestLimits>;
+  readonly producers: Producers;
+  readonly tombstones: Tombstones;
+  readonly registry: Registry;
+  readonly checks?: readonly ReadyCheck[];
+};
+
+/** A Fastify instance with the server's deadlines, one shape for all errors, a graceful `close`, and `/docs`. Register routes, then `listen`. */
+export async function openServer(options: ServerOptions): Promise<FastifyInstance> {
+  const { clock, closeMs = 15_000 } = options;
+  const app = fastify({
+    ...(options.logger === undefined ? { logger: false } : { loggerInstance: options.logger }),
+    disableRequestLogging: true,
+    return503OnClosing: false,
+    keepAliveTimeout: options.idleSocketMs ?? 75_000,
+    requestTimeout: options.requestMs ?? 300_000,
+    http: { headersTimeout: options.headersMs ?? 10_000, maxHeaderSize: options.headerBytes ?? 16 * 1024, connectionsCheckingInterval: 1_000 },
+    clientErrorHandler: answerClientError,
+    routerOptions: { maxParamLength: 512 },
+  }) as unknown as FastifyInstance;
+  answerErrors(app, options.random);
+  closeGracefully(app, clock, closeMs);
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: 'Tapedeck', version: '1', description: 'Event-sourced trace platform for RL post-training and evals of language-model agents.' },
+    },
+  });
+  await app.register(swaggerUi, { routePrefix: '/docs' });
+  return app;
+}
+
+/** Every failure has the body `{error: {code, message, details?}}` and the status of its code. */
+function answerErrors(app: FastifyInstance, random: Random): void {
+  app.setErrorHandler((error, request, reply) => {
+    const known = toTapedeckError(error);
+    if (known.status >= 500 && known.code !== 'not_ready' && known.code !== 'closed') request.log.error({ err: error, code: known.code }, 'request failed');
+    const { status, headers, body } = errorAnswer(known, random);
+    return reply.code(status).headers(headers).send(body);
+  });
+  app.setNotFoundHandler((request) => {
+    throw new TapedeckError('not_found', `there is no ${request.method} ${request.url.slice(0, 200)}; the endpoints are listed at /docs`);
+  });
+}
+
+/** While closing: requests in flight finish, new ones get `closed`; after `closeMs` the connections that are left are cut. */
+function closeGracefully(app: FastifyInstance, clock: Clock, closeMs: number): void {
+  let isClosing = false;
+  const closed = new AbortController();
+  app.addHook('onRequest', async (_request, reply) => {
+    if (!isClosing) return;
+    void reply.header('connection', 'close');
+    throw new TapedeckError('closed', 'this server is closing; send the same request to another one or again later');
+  });
+  app.addHook('preClose', async () => {
+    isClosing = true;
+    void clock.sleep(closeMs, closed.signal).then(
+      () => app.server.closeAllConnections(),
+      () => {},
+    );
+  });
+  app.addHook('onClose', async () => closed.abort());
+}
+
+/** `POST /v1/events`, `/healthz`, `/readyz`, `/metrics`. Loading the states of producers is the caller's task (`producers.load`); until then they are refused. */
+export function createIngest(options: IngestOptions): FastifyPluginAsync {
+  const { log, feeds, blobs, clock, random, producers, tombstones, registry } = options;
+  const limits = checkLimits({ ...INGEST_LIMITS, ...options.limits });
+  const budget = new ByteBudget(limits.inFlightBytes);
+  const metrics = createIngestMetrics(registry, () => budget.used);
+  const answers = createIdempotencyWindow({ maxBytes: limits.idempotencyBytes, keepMs: limits.idempotencyMs, clock });
+  const producersCheck: ReadyCheck = { name: 'producers', waitsFor: () => (producers.loaded ? null : 'the states of producers to be loaded') };
+
+  return async (app) => {
+    app.addHook('onResponse', async (request, reply) => metrics.onRequest(request.routeOptions.url ?? 'none', reply.statusCode));
+    const onFailure = (error: unknown): void => app.log.error({ err: error }, 'a write failed');
+    const accept = { log, feeds, blobs, clock, limits, producers, tombstones, onFailure, onAppend: metrics.onAppend };
+    const pool = createBufferPool(limits.pooledBytes);
+    const writers = createWriterPool(limits.pooledBytes);
+    await app.register(async (scope) => {
+      registerEventsRoute(scope, { accept, answers, metrics, pool, writers, budget, clock, random, limits });
+    });
+    await app.register(async (scope) => {
+      scope.setSerializerCompiler(() => (value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+      registerHealth(scope, { clock, registry, checks: [...(options.checks ?? []), producersCheck] });
+    });
+    refuseOtherMethods(app);
+  };
+}
+
+function refuseOtherMethods(app: FastifyInstance): void {
+  app.route({
+    method: ['GET', 'PUT', 'PATCH', 'DELETE'],
+    url: '/v1/events',
+    exposeHeadRoute: false,
+    schema: { hide: true },
+    onRequest: async (_request, reply) => {
+      void reply.header('allow', 'POST');
+      throw new TapedeckError('method_not_allowed', 'only POST is served here');
+    },
+    handler: () => null,
+  });
+}
