@@ -14,7 +14,7 @@ const COMBINATORS = [
 /** Null when the function may be called, else why not. */
 export function refusalOfFunction(name: string): string | null {
   if (LANGUAGE.has(name) || has(SCALAR_FUNCTIONS, name) || isAggregate(name)) return null;
-  return REFUSED_FUNCTIONS.get(name.toLowerCase()) ?? 'is not a known function of the reviewed engine version';
+  return REFUSED_FUNCTIONS.get(name.toLowerCase()) ?? 'is unknown to the reviewed engine version';
 }
 
 function isAggregate(name: string): boolean {
