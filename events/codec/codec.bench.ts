@@ -3,6 +3,9 @@ import { createHash } from 'node:crypto';
 import { ByteWriter } from '../../base/byte-writer.ts';
 import { checkEvent } from '../check.ts';
 import { readEvent } from '../read-event.ts';
+import { PackedArray } from '../packed-array.ts';
+import { cborToJson, toJson } from './cbor-to-json.ts';
+import { jsonToCbor, splitJsonItems } from './json-to-cbor.ts';
 import { decodeCbor } from './cbor-decode.ts';
 import { encodeEvent } from './cbor-encode.ts';
 import { splitCborItems } from './cbor-items.ts';
@@ -54,4 +57,43 @@ measure('readEvent (decode + check)', () => {
 measure('encodeEvent', () => {
   for (const v of values) encodeEvent(v);
 });
-export const writer = new ByteWriter(1 << 20);
+
+type Streams = { ids: PackedArray<'u32'>; mask: PackedArray<'u8'>; logprobs: PackedArray<'f32'> };
+/** The events as JSON text, with token streams as `write` puts them. */
+function jsonEvents(write: (tokens: Streams) => Record<string, unknown>): Buffer[] {
+  return values.map((v) => {
+    const data = v['data'] as Record<string, unknown>;
+    return Buffer.from(JSON.stringify({ ...v, data: { ...data, tokens: write(data['tokens'] as Streams) } }));
+  });
+}
+const base64 = (a: PackedArray): string => Buffer.from(a.bytes).toString('base64');
+const JSON_FORMS = {
+  '7 digits': jsonEvents((t) => ({ ids: [...t.ids.typed()], mask: [...t.mask.typed()], logprobs: Array.from(t.logprobs.typed(), (x) => Number(x.toPrecision(7))) })),
+  '17 digits': jsonEvents((t) => ({ ids: [...t.ids.typed()], mask: [...t.mask.typed()], logprobs: [...t.logprobs.typed()] })),
+  base64: jsonEvents((t) => ({ ids: base64(t.ids), mask: base64(t.mask), logprobs: base64(t.logprobs) })),
+}; // prettier-ignore
+const writer = new ByteWriter(1 << 20);
+for (const [form, texts] of Object.entries(JSON_FORMS)) {
+  const json = Buffer.concat([Buffer.from('['), ...texts.flatMap((t) => [t, Buffer.from(',')]).slice(0, -1), Buffer.from(']')]);
+  process.stdout.write(`\nJSON, streams as ${form}: ${(json.length / BATCH).toFixed(0)} B each\n`);
+  const strings = texts.map(String);
+  measure('limit: JSON.parse of the text', () => {
+    for (const s of strings) JSON.parse(s);
+  });
+  measure('splitJsonItems', () => {
+    splitJsonItems(json);
+  });
+  const items = splitJsonItems(json);
+  if (!items.ok) throw new Error(items.error.message);
+  measure('jsonToCbor', () => {
+    writer.clear();
+    for (const r of items.value) jsonToCbor(json, r.start, r.end, writer);
+  });
+}
+measure('cborToJson', () => {
+  writer.clear();
+  for (const s of slices) cborToJson(s, 0, s.length, writer);
+});
+measure('toJson of the message', () => {
+  for (const v of values) toJson((v['data'] as Record<string, unknown>)['message']);
+});
