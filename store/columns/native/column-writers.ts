@@ -5,7 +5,7 @@
  */
 import { ByteWriter } from '../../../base/byte-writer.ts';
 import { DTYPES, PackedArray } from '../../../events/packed-array.ts';
-import { wtf8Bytes } from './wtf8.ts';
+import { encodeWtf8 } from '../../../events/codec/wtf8.ts';
 
 /** Collects the cells of one column. Buffers are kept over `clear`. */
 export interface ColumnWriter<Cell> {
@@ -74,8 +74,12 @@ export class StringColumn implements ColumnWriter<string | Uint8Array> {
   #appendLast(): void {
     const cells = this.#cells;
     const size = this.#lastEnd - this.#lastStart;
-    cells.reserve(size).copyWithin(cells.length, this.#lastStart, this.#lastEnd);
-    cells.length += size;
+    const buffer = cells.reserve(size);
+    const at = cells.length;
+    const from = this.#lastStart;
+    if (size <= SHORT) for (let i = 0; i < size; i++) buffer[at + i] = buffer[from + i] as number;
+    else buffer.copyWithin(at, from, this.#lastEnd);
+    cells.length = at + size;
   }
 
   #appendBytes(cell: Uint8Array): void {
@@ -100,7 +104,7 @@ export class StringColumn implements ColumnWriter<string | Uint8Array> {
 
   #appendText(cell: string): void {
     if (!cell.isWellFormed()) {
-      const bytes = wtf8Bytes(cell);
+      const bytes = encodeWtf8(cell);
       appendVarint(this.#cells, bytes.length);
       this.#cells.bytes(bytes);
       return;

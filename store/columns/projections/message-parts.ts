@@ -5,6 +5,8 @@ export type MessageParts = {
   /** The text a person reads; parts joined by a line feed. null when the message has none. */
   text: string | null;
   reasoning: string | null;
+  /** The field of the message that holds the reasoning. */
+  reasoningKey: 'reasoning_content' | 'reasoning';
   toolCallId: string | null;
   toolIds: string[];
   toolNames: string[];
@@ -17,12 +19,21 @@ const REASONING_PARTS = new Set(['thinking', 'reasoning', 'reasoning_text', 'sum
 const TOOL_PARTS = new Set(['tool_use', 'tool_call', 'function_call']);
 
 export function messageParts(message: Free | null | undefined): MessageParts {
-  const parts: MessageParts = { text: null, reasoning: null, toolCallId: null, toolIds: [], toolNames: [], toolArguments: [] };
+  const parts: MessageParts = {
+    text: null,
+    reasoning: null,
+    reasoningKey: 'reasoning_content',
+    toolCallId: null,
+    toolIds: [],
+    toolNames: [],
+    toolArguments: [],
+  };
   if (message === null || message === undefined) return parts;
   const { content } = message;
   if (typeof content === 'string') parts.text = content;
   else if (Array.isArray(content)) for (const part of content as unknown[]) addPart(parts, part);
-  const reasoning = message['reasoning_content'] ?? message['reasoning'];
+  if (typeof message['reasoning_content'] !== 'string') parts.reasoningKey = 'reasoning';
+  const reasoning = message[parts.reasoningKey];
   if (typeof reasoning === 'string') parts.reasoning = reasoning;
   const id = message['tool_call_id'];
   if (typeof id === 'string') parts.toolCallId = id;

@@ -2,7 +2,7 @@
 import type { DataOf } from '../../../events/registry.ts';
 import type { Block } from './block.ts';
 import { jsonText } from './json-text.ts';
-import { messageJson } from './message-json.ts';
+import { messageCells } from './message-cells.ts';
 import { messageParts } from './message-parts.ts';
 import { keysOf, positionOf, type StoredOf } from './stored-event.ts';
 
@@ -24,46 +24,36 @@ export function projectNode(stored: StoredOf<'node.appended'>, out: Block): void
   const { event } = stored;
   const { data } = event;
   const tokens = data.tokens ?? null;
-  const keys = keysOf(event);
-  const position = positionOf(stored);
+  const { project, run, rollout, trace } = keysOf(event);
+  const { _partition, _offset } = positionOf(stored);
+  const { index, parent, role, sampled, call } = data;
+  const { time } = event;
   const versions = versionsOf(data, tokens);
-  const narrow = {
-    ...keys,
-    ...position,
-    index: data.index,
-    parent: data.parent,
-    role: data.role,
-    sampled: data.sampled,
-    tokens: tokens === null ? null : tokens.ids.length,
-    sampled_tokens: tokens === null ? null : countOnes(tokens.mask.bytes),
-    call: data.call,
-    time: event.time,
-  };
-  out.nodes.add({ ...narrow, policy_version_min: versions.min, policy_version_max: versions.max, _hash: stored.hash.data });
-  out.nodePayloads.add({ ...narrow, policy_version: versions.last, ...payloadOf(stored), ...streamsOf(tokens) });
-}
-
-function payloadOf(stored: StoredOf<'node.appended'>) {
-  const { data } = stored.event;
+  const ids = tokens === null ? null : tokens.ids.length;
+  const sampledIds = tokens === null ? null : countOnes(tokens.mask.bytes);
+  out.nodes.add({
+    project, run, rollout, trace, index, parent, role, sampled, tokens: ids, sampled_tokens: sampledIds,
+    policy_version_min: versions.min, policy_version_max: versions.max, call, time, _hash: stored.hash.data, _partition, _offset,
+  }); // prettier-ignore
   const parts = messageParts(data.message);
-  return {
-    fork_reason: data.forkReason,
-    attribution: data.attribution,
-    partial: data.partial,
-    text: parts.text,
-    reasoning: parts.reasoning,
-    tool_call_id: parts.toolCallId,
-    tool_call_ids: parts.toolIds,
-    tool_call_names: parts.toolNames,
-    tool_call_arguments: parts.toolArguments,
-    message: messageJson(stored.slice, data.message),
-    extra: jsonText(data.extra),
-    rest: restOf(data),
-  };
+  const cells = messageCells(stored.slice, data.message, parts.reasoningKey);
+  const streams = tokens === null ? NO_STREAMS : streamsOf(tokens);
+  out.nodePayloads.add({
+    project, run, rollout, trace, index, parent, role, sampled, tokens: ids, sampled_tokens: sampledIds, policy_version: versions.last, call,
+    fork_reason: data.forkReason, attribution: data.attribution, partial: data.partial, time,
+    text: cells.text ?? parts.text, reasoning: cells.reasoning ?? parts.reasoning, tool_call_id: parts.toolCallId,
+    tool_call_ids: parts.toolIds, tool_call_names: parts.toolNames, tool_call_arguments: parts.toolArguments,
+    _message: cells.json, _text_at: cells.textAt, _reasoning_at: cells.reasoningAt,
+    _streams: streams._streams, token_ids: streams.token_ids, mask: streams.mask, is_content: streams.is_content, logprobs: streams.logprobs,
+    reference_logprobs: streams.reference_logprobs, advantages: streams.advantages,
+    loss_weight_names: streams.loss_weight_names, loss_weights: streams.loss_weights,
+    policy_run_lengths: streams.policy_run_lengths, policy_run_versions: streams.policy_run_versions,
+    routed_experts: streams.routed_experts, top_logprobs: streams.top_logprobs,
+    extra: jsonText(data.extra), rest: restOf(data), _partition, _offset,
+  }); // prettier-ignore
 }
 
-function streamsOf(tokens: Tokens | null) {
-  if (tokens === null) return NO_STREAMS;
+function streamsOf(tokens: Tokens) {
   const { isContent, logprobs, referenceLogprobs, advantages, lossWeights, policyRuns } = tokens;
   const weights = lossWeights === null || lossWeights === undefined ? [] : Object.entries(lossWeights);
   return {
