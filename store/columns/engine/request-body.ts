@@ -1,20 +1,28 @@
 import type { IncomingMessage } from 'node:http';
 import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
+import { isTapedeckError } from '../../../base/errors.ts';
+import { decodeClickHouseFrames } from './clickhouse-frames.ts';
+import { decodeLz4Frames } from './lz4-frame.ts';
 import type { EngineRequest } from './request.ts';
 import { refusal } from './wire-error.ts';
 
-/** The body as the client meant it: content encoding undone. */
-export function plainBody(message: IncomingMessage, request: EngineRequest): AsyncIterable<Buffer> {
-  const decoder = decoderOf(request.contentEncoding);
-  return decoder === null ? message : decoded(message, decoder, request.contentEncoding);
+/** The body as the client meant it: the content encoding undone, then ClickHouse's own frames if the URL announces them. */
+export function plainBody(message: IncomingMessage, request: EngineRequest): AsyncIterable<Uint8Array> {
+  const encoding = request.contentEncoding.toLowerCase();
+  const body = encoding === '' || encoding === 'identity' ? message : named(decodedBody(message, encoding), message, `valid ${encoding}`);
+  return request.sendsFrames ? named(decodeClickHouseFrames(body), message, 'made of compressed frames') : body;
 }
 
-function decoderOf(encoding: string): Transform | null {
-  switch (encoding.toLowerCase()) {
-    case '':
-    case 'identity':
-      return null;
+function decodedBody(message: IncomingMessage, encoding: string): AsyncIterable<Uint8Array> {
+  if (encoding === 'lz4') return decodeLz4Frames(message);
+  const decoder = decoderOf(encoding);
+  message.on('error', (error) => decoder.destroy(error));
+  return message.pipe(decoder) as AsyncIterable<Uint8Array>;
+}
+
+function decoderOf(encoding: string): Transform {
+  switch (encoding) {
     case 'gzip':
     case 'x-gzip':
       return createGunzip();
@@ -33,17 +41,13 @@ function decoderOf(encoding: string): Transform | null {
   }
 }
 
-/** A broken or truncated stream is the client's error, and none of it counts. */
-async function* decoded(source: IncomingMessage, decoder: Transform, encoding: string): AsyncGenerator<Buffer> {
-  source.on('error', (error) => decoder.destroy(error));
-  source.pipe(decoder);
+/** A broken or truncated stream is the client's error, named; a connection that breaks stays what it is. */
+async function* named(body: AsyncIterable<Uint8Array>, message: IncomingMessage, what: string): AsyncGenerator<Uint8Array> {
   try {
-    yield* decoder as AsyncIterable<Buffer>;
+    yield* body;
   } catch (error) {
-    if (source.errored) throw source.errored;
+    if (message.errored || isTapedeckError(error)) throw error;
     const why = error instanceof Error ? error.message : String(error);
-    throw refusal(354, 'ZLIB_INFLATE_FAILED', `The body is not valid ${encoding}: ${why}`);
-  } finally {
-    decoder.destroy();
+    throw refusal(271, 'CANNOT_DECOMPRESS', `The body is not ${what}: ${why}`);
   }
 }

@@ -1,13 +1,16 @@
 import type { Transform } from 'node:stream';
 import { constants, createBrotliCompress, createDeflate, createGzip, createZstdCompress } from 'node:zlib';
+import { createClickHouseFrameEncoder } from './clickhouse-frames.ts';
+import { createLz4FrameEncoder } from './lz4-frame.ts';
 import type { EngineRequest } from './request.ts';
 
-const CODECS = ['zstd', 'gzip', 'br', 'deflate'] as const;
+const CODECS = ['zstd', 'gzip', 'br', 'deflate', 'lz4'] as const;
 type Codec = (typeof CODECS)[number];
-export type Encoding = { readonly codec: Codec | 'plain'; readonly header: string | null };
+export type Encoding = { readonly codec: Codec | 'frames' | 'plain'; readonly header: string | null };
 
-/** The answer's encoding: the best codec that Accept-Encoding names, unless the URL forbids it. */
+/** The answer's encoding: ClickHouse's own frames if the URL asks for them, else the best codec that Accept-Encoding names, unless the URL forbids it. */
 export function chooseEncoding(request: EngineRequest): Encoding {
+  if (request.wantsFrames) return { codec: 'frames', header: null };
   if (!request.mayCompress) return { codec: 'plain', header: null };
   const offered = new Set(
     request.acceptEncoding
@@ -24,6 +27,10 @@ export function createEncoder(encoding: Encoding): Transform | null {
   switch (encoding.codec) {
     case 'plain':
       return null;
+    case 'frames':
+      return createClickHouseFrameEncoder();
+    case 'lz4':
+      return createLz4FrameEncoder();
     case 'gzip':
       return createGzip({ level: 1 });
     case 'deflate':

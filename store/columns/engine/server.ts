@@ -6,6 +6,9 @@ import type { Credentials } from './authenticate.ts';
 import { checkCredentials } from './authenticate.ts';
 import type { EngineContext } from './execute.ts';
 import { execute } from './execute.ts';
+import { externalTables } from './external-tables.ts';
+import type { Part } from './multipart.ts';
+import { boundaryOf, readForm } from './multipart.ts';
 import { createReply, failWhole } from './reply.ts';
 import { plainBody } from './request-body.ts';
 import { readQuery } from './request-query.ts';
@@ -48,8 +51,8 @@ async function answer(context: EngineContext, credentials: Credentials, message:
     await answerQuery(context, request, queryId, message, response, gone.signal);
   } catch (error) {
     failWhole(response, wireErrorOf(error), { facts: context.facts, queryId });
-    // A body that nobody reads would otherwise hold the connection.
-    if (!message.complete) response.once('finish', () => message.socket.destroySoon());
+    // What nobody reads would otherwise hold the connection.
+    message.resume();
     if (!isTapedeckError(error) && response.headersSent && !response.writableEnded) response.destroy();
   }
 }
@@ -70,15 +73,16 @@ function answersPlainly(request: EngineRequest, message: IncomingMessage, respon
 
 async function answerQuery(
   context: EngineContext,
-  request: EngineRequest,
+  addressed: EngineRequest,
   queryId: string,
   message: IncomingMessage,
   response: ServerResponse,
   gone: AbortSignal,
 ): Promise<void> {
+  const { request, body, files } = await readBody(addressed, message);
   const settings = checkSettings(request.settings, context.knownSettings);
   if (settings instanceof Error) throw settings;
-  const { statement, data } = await readQuery(request, plainBody(message, request));
+  const { statement, data } = await readQuery(request, body);
   const format = statement.kind === 'rows' && statement.format !== null ? statement.format : (request.format ?? 'TabSeparated');
   if (!FORMAT_NAME.test(format)) throw refusal(73, 'UNKNOWN_FORMAT', `Unknown format ${JSON.stringify(format)}`);
   const reply = createReply(response, {
@@ -91,8 +95,25 @@ async function answerQuery(
     stallMs: context.stallMs,
     gone,
   });
-  await execute(context, { request, settings, queryId, statement, format, reply, gone, data });
+  const prepare = externalTables(context, request, files);
+  await execute(context, { request, settings, queryId, statement, format, reply, gone, data, ...(prepare ? { prepare } : {}) });
 }
+
+type Content = { readonly request: EngineRequest; readonly body: AsyncIterable<Uint8Array>; readonly files: readonly Part[] };
+
+/** A form adds its fields to the URL's parameters; its files become external tables. Any other body is the query, or the data behind it. */
+async function readBody(request: EngineRequest, message: IncomingMessage): Promise<Content> {
+  const body = plainBody(message, request);
+  const boundary = boundaryOf(request.contentType);
+  if (boundary === null) return { request, body, files: [] };
+  const parts = await readForm(body, boundary);
+  const files = parts.filter((part) => part.isFile);
+  const fields = new Map(parts.filter((part) => !part.isFile).map((part) => [part.name, part.bytes.toString('utf8')]));
+  const form = { fields, files: files.map((file) => file.name) };
+  return { request: readRequest(message.method ?? 'POST', message.url ?? '/', message.headers, form), body: nothing(), files };
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 function exceptionTag(context: EngineContext): string {
   return Buffer.from(context.random.bytes(new Uint8Array(8))).toString('hex');
