@@ -30,7 +30,7 @@ const settings = z.object({
   url: z.url().optional().meta({ description: 'Server that commands talk to; default http://<host>:<port>.' }),
   log: z.enum(['embedded', 'kafka']).prefault('embedded').meta({ description: 'Where events go: a log on this machine, or Kafka.' }),
   partitions: integer(1, 1024).prefault('4').meta({ description: 'Log partitions; fixed at creation.' }),
-  logCompression: z.enum(['none', 'zstd']).prefault('zstd').meta({ description: 'Compression of the embedded log.' }),
+  logCompression: z.enum(['none', 'fast', 'zstd']).prefault('fast').meta({ description: 'Compression of the embedded log.' }),
   kafkaBrokers: list.prefault('').meta({ description: 'host:port, comma separated.' }),
   kafkaClient: z.enum(['platformatic', 'kafkajs']).prefault('platformatic').meta({ description: 'Which client library speaks to Kafka.' }),
   kafkaTopicPrefix: z
@@ -96,6 +96,7 @@ const settings = z.object({
   sqlMaxMemory: integer(MIB, 1024 * 1024 * MIB)
     .prefault(String(4096 * MIB))
     .meta({ description: 'Memory a query may use, bytes.' }),
+  crashPoint: z.string().optional().meta({ description: 'For crash tests only: <point>:<n> ends the process with SIGKILL there.' }),
 });
 
 export type Config = Omit<z.output<typeof settings>, 'url'> & { readonly url: string };
@@ -141,7 +142,6 @@ const NOT_SETTINGS = new Set([
   'TAPEDECK_KAFKA_JARS',
   'TAPEDECK_KILLS',
   'TAPEDECK_SEED',
-  'TAPEDECK_CRASH_POINT',
 ]);
 
 function crossChecks(config: z.output<typeof settings>): string[] {

@@ -6,6 +6,7 @@ import { connectColumns } from '../store/columns/clickhouse-http.ts';
 import { AfterBlock } from '../store/columns/projector/after-block.ts';
 import { Projector } from '../store/columns/projector/projector.ts';
 import type { ProjectorState } from '../store/columns/projector/state.ts';
+import { crashAt } from './serve/crash-points.ts';
 import { openBlobs } from './serve/open-blobs.ts';
 import { openLog } from './serve/open-log.ts';
 import type { ProjectorMessage, ProjectorOrder } from './serve/projector-child.ts';
@@ -39,7 +40,8 @@ async function run({ config, address }: ProjectorOrder): Promise<void> {
   const store = connectColumns({ ...address, clock, random });
   const blobs = await openBlobs(config, clock, random);
   const log = await openLog(config, 'events', 'read', clock);
-  const after = new AfterBlock({ store, clock });
+  const reached = crashAt(config.crashPoint);
+  const after = new AfterBlock({ store, clock, reached });
   const projector = new Projector({
     log,
     topic: 'events',
@@ -50,8 +52,8 @@ async function run({ config, address }: ProjectorOrder): Promise<void> {
     blockBytes: config.blockBytes,
     blockEvents: config.blockEvents,
     blockWaitMs: config.blockWaitMs,
-    afterBlock: (block, signal) => after.run(block, signal),
-    idleWork: (signal) => after.finish(signal),
+    after,
+    reached,
     onState: throttled(),
   });
   await projector.run(stop.signal);

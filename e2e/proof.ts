@@ -8,7 +8,7 @@ export async function sql<T>(url: string, query: string, params: Record<string, 
   const answer = await fetch(`${url}/v1/sql`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ query, params, format: 'NDJSON' }),
+    body: JSON.stringify({ query, params, format: 'ndjson' }),
   });
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${answer.status}: ${text}`);

@@ -59,7 +59,7 @@ async function startEmbedded(config: Config, { clock, random, logger }: Deps): P
     dataDir: paths(config).engine,
     nice: 10,
     slots: config.engineSlots,
-    log: (message) => logger.info({ part: 'engine' }, message),
+    log: logger.child({ part: 'engine' }),
     clock,
     random,
   });
@@ -79,7 +79,6 @@ async function openSchema(
         database: config.clickhouseDatabase,
         cluster: config.clickhouseCluster === undefined ? null : { name: config.clickhouseCluster },
         clock,
-        random,
       }),
     {
       clock,

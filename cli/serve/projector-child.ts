@@ -28,8 +28,12 @@ const MAX_WAIT_MS = 10_000;
 const LIVED_LONG_MS = 30_000;
 const STOP_GRACE_MS = 10_000;
 
-export function startProjector(order: ProjectorOrder, deps: { readonly clock: Clock; readonly logger: Logger }): ProjectorChild {
-  const { clock, logger } = deps;
+/** `after` holds the first start back: the schema must be in place, and known to this program. */
+export function startProjector(
+  order: ProjectorOrder,
+  deps: { readonly clock: Clock; readonly logger: Logger; readonly after: Promise<void> },
+): ProjectorChild {
+  const { clock, logger, after } = deps;
   const stop = new AbortController();
   let child: ChildProcess | null = null;
   let state: ProjectorState | null = null;
@@ -54,6 +58,16 @@ export function startProjector(order: ProjectorOrder, deps: { readonly clock: Cl
   };
 
   const keepRunning = async (): Promise<void> => {
+    if (
+      !(await Promise.race([
+        after.then(
+          () => true,
+          () => false,
+        ),
+        aborted(stop.signal),
+      ]))
+    )
+      return;
     for (let wait = FIRST_WAIT_MS; !stop.signal.aborted; wait = Math.min(wait * 2, MAX_WAIT_MS)) {
       const began = clock.monotonicMs();
       await runOnce();
@@ -80,6 +94,10 @@ export function startProjector(order: ProjectorOrder, deps: { readonly clock: Cl
       await running;
     },
   };
+}
+
+function aborted(signal: AbortSignal): Promise<false> {
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(false), { once: true }));
 }
 
 function exit(child: ChildProcess): Promise<[number | null, NodeJS.Signals | null]> {

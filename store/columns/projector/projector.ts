@@ -8,13 +8,14 @@ import type { Random } from '../../../base/random.ts';
 import { retry } from '../../../base/retry.ts';
 import type { EventLog } from '../../log/event-log.ts';
 import type { ColumnStore } from '../column-store.ts';
-import type { StoredEvent } from '../projections/block.ts';
+import { storePartition } from '../projections/position.ts';
+import type { StoredEvent } from '../projections/stored-event.ts';
 import { classify, runKey, type Candidate, type Decision } from './classify.ts';
 import { gather, type Gathered } from './gather.ts';
 import { EntityIndex, knownIds, knownTombstones, storedPositions } from './known-state.ts';
 import { readBlock, type Unreadable } from './read-block.ts';
 import { StateTracker } from './state-tracker.ts';
-import { storeBlock, type Judged } from './store-block.ts';
+import { storeBlock, type BlockPoint, type Judged } from './store-block.ts';
 import { storeVerdict } from './store-verdict.ts';
 import type { ProjectorState } from './state.ts';
 
@@ -30,20 +31,16 @@ export type ProjectorOptions = {
   readonly blockEvents: number;
   /** How long to wait for a block to fill up before it is stored anyway. */
   readonly blockWaitMs: number;
-  /** Called after each stored block, before the next one starts: deletes, views of new projects, summaries. */
-  readonly afterBlock?: (block: BlockReport, signal: AbortSignal) => Promise<void>;
+  /** What follows a stored block (after-block.ts): `run` after each one, `idle` when the log is read to its end. */
+  readonly after?: { run(block: BlockReport, signal: AbortSignal): Promise<void>; idle(signal: AbortSignal): Promise<void> };
+  readonly reached?: (point: BlockPoint) => void;
   readonly onState?: (state: ProjectorState) => void;
   /** Stop when every partition has reached this offset (rebuild); null runs for ever. */
   readonly until?: readonly number[] | null;
 };
 
-/** What a block did, for those who work after it. */
-export type BlockReport = {
-  readonly events: readonly StoredEvent[];
-  readonly decisions: readonly Decision[];
-  readonly positions: readonly number[];
-  readonly caughtUp: boolean;
-};
+/** What a block stored, for those who work after it. */
+export type BlockReport = { readonly events: readonly StoredEvent[]; readonly positions: readonly number[] };
 
 const IDLE_WAIT_MS = 30_000;
 
@@ -85,7 +82,8 @@ export class Projector {
     const positions = await this.#patiently('the stored position', signal, () => storedPositions(store, signal));
     this.#deletedRuns = await this.#patiently('the deleted runs', signal, () => knownTombstones(store, signal));
     const kept = await this.#patiently('the log', signal, () => log.positions(signal));
-    this.#positions = kept.map(({ first }, partition) => Math.max(first, positions.get(partition) ?? 0));
+    const at = (partition: number): number => positions.get(storePartition(this.#options.topic, partition)) ?? 0;
+    this.#positions = kept.map(({ first }, partition) => Math.max(first, at(partition)));
     this.#state.moved(this.#positions, kept.map((p) => p.end)); // prettier-ignore
   }
 
@@ -101,7 +99,14 @@ export class Projector {
     const judged = await this.#judge(events, unreadable, signal);
     const decisions = await storeBlock(judged, {
       store: this.#options.store,
-      insert: (work) => this.#patiently('the column store', signal, work, (error) => ['halve', 'poison'].includes(storeVerdict(error))),
+      insert: (work) =>
+        this.#patiently(
+          'the column store',
+          signal,
+          () => work(signal),
+          (error) => ['halve', 'poison'].includes(storeVerdict(error)),
+        ),
+      reached: this.#options.reached ?? (() => {}),
       signal,
     });
     this.#positions = [...gathered.next];
@@ -109,7 +114,7 @@ export class Projector {
       judged.filter((_, i) => decisions[i]?.status === 'stored').flatMap((j) => (j.candidate === null ? [] : [j.candidate])),
     );
     this.#state.stored(this.#positions, gathered, decisions, this.#options.clock.monotonicMs() - started);
-    await this.#after(judged, decisions, gathered, signal);
+    await this.#after(judged, decisions, signal);
   }
 
   /** Waits for something to project, then for the block to fill up or its time to pass. Null when nothing came. */
@@ -120,6 +125,8 @@ export class Projector {
     if (!ready) {
       this.#state.caughtUp();
       this.#state.phase('idle');
+      const { after } = this.#options;
+      if (after !== undefined) await after.idle(signal);
       if (!(await log.waitForAppend(this.#positions, IDLE_WAIT_MS, signal))) return null;
       await clock.sleep(blockWaitMs, signal);
     }
@@ -131,7 +138,7 @@ export class Projector {
     const { store } = this.#options;
     const candidates: Candidate[] = events.map((e) => ({
       event: e.event,
-      partition: e.partition,
+      partition: storePartition(e.topic, e.partition),
       offset: e.offset,
       eventHash: Buffer.from(e.hash.event).toString('hex'),
       dataHash: Buffer.from(e.hash.data).toString('hex'),
@@ -157,17 +164,11 @@ export class Projector {
     return judged.toSorted((a, b) => partitionOf(a) - partitionOf(b) || offsetOf(a) - offsetOf(b));
   }
 
-  async #after(judged: readonly Judged[], decisions: readonly Decision[], gathered: Gathered, signal: AbortSignal): Promise<void> {
-    const after = this.#options.afterBlock;
+  async #after(judged: readonly Judged[], decisions: readonly Decision[], signal: AbortSignal): Promise<void> {
+    const { after } = this.#options;
     if (after === undefined) return;
-    const kept = judged.flatMap((j, i) => (j.stored === null ? [] : [{ event: j.stored, decision: decisions[i] as Decision }]));
-    const report: BlockReport = {
-      events: kept.map((k) => k.event),
-      decisions: kept.map((k) => k.decision),
-      positions: this.#positions,
-      caughtUp: gathered.next.every((next, p) => next >= (gathered.ends[p] as number)),
-    };
-    await this.#patiently('the column store', signal, () => after(report, signal));
+    const events = judged.flatMap((j, i) => (j.stored !== null && decisions[i]?.status === 'stored' ? [j.stored] : []));
+    await this.#patiently('the column store', signal, () => after.run({ events, positions: this.#positions }, signal));
   }
 
   /** Tries until it works or the signal aborts, telling the state what it waits for. `giveUp` errors are thrown at once. */

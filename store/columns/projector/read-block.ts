@@ -3,11 +3,17 @@ import type { Problem } from '../../../base/result.ts';
 import { blobHandles, internalize } from '../../../events/codec/blob-tags.ts';
 import { contentHash } from '../../../events/content-hash.ts';
 import { readEvent } from '../../../events/read-event.ts';
-import type { StoredEvent } from '../projections/block.ts';
+import type { StoredEvent } from '../projections/stored-event.ts';
 import type { Gathered } from './gather.ts';
 
 /** A record that is no event we can project. The log keeps it; it is dead-lettered with the reason. */
-export type Unreadable = { readonly partition: number; readonly offset: number; readonly slice: Uint8Array; readonly problem: Problem };
+export type Unreadable = {
+  readonly topic: StoredEvent['topic'];
+  readonly partition: number;
+  readonly offset: number;
+  readonly slice: Uint8Array;
+  readonly problem: Problem;
+};
 
 export type ReadBlock = { readonly events: readonly StoredEvent[]; readonly unreadable: readonly Unreadable[] };
 
@@ -23,7 +29,7 @@ export async function readBlock(
     const slice = await whole(record.value, fetchBlob);
     const read = readEvent(slice);
     if (read.ok) events.push({ event: read.value, slice, partition, offset, hash: contentHash(slice), topic });
-    else unreadable.push({ partition, offset, slice: record.value, problem: read.error });
+    else unreadable.push({ topic, partition, offset, slice: record.value, problem: read.error });
   }
   return { events, unreadable };
 }

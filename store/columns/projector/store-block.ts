@@ -5,9 +5,10 @@
  */
 import { isTapedeckError } from '../../../base/errors.ts';
 import type { ColumnStore } from '../column-store.ts';
-import { createBlock, type Block, type StoredEvent } from '../projections/block.ts';
+import { createBlock, type Block } from '../projections/block.ts';
 import { deadLetter, ledger } from '../projections/ledger.ts';
 import { project } from '../projections/project.ts';
+import type { StoredEvent } from '../projections/stored-event.ts';
 import type { Candidate, Decision } from './classify.ts';
 import type { Unreadable } from './read-block.ts';
 import { storeVerdict } from './store-verdict.ts';
@@ -20,51 +21,67 @@ export type Judged = {
   readonly decision: Decision;
 };
 
+/** Where a crash test may end the process. */
+export type BlockPoint = 'between-tables' | 'before-log-index';
+
 type Context = {
   readonly store: ColumnStore;
   /** Runs an insert with patience for whatever may pass; throws what halving or bisection must handle. */
-  readonly insert: (work: () => Promise<void>) => Promise<void>;
+  readonly insert: (work: (signal: AbortSignal) => Promise<void>) => Promise<void>;
+  readonly reached: (point: BlockPoint) => void;
   readonly signal: AbortSignal;
 };
 
 /** Returns the final decisions, in the order of `judged`. */
 export async function storeBlock(judged: readonly Judged[], context: Context): Promise<Decision[]> {
   if (judged.length === 0) return [];
-  const block = createBlock();
-  const decisions = judged.map((item) => projectOne(item, block));
+  const { block, decisions } = buildBlock(judged);
   try {
     await insertAll(block, context);
     return decisions;
   } catch (error) {
     context.signal.throwIfAborted();
     const verdict = storeVerdict(error);
+    if (verdict !== 'poison' && verdict !== 'halve') throw error;
     if (judged.length > 1) {
       const middle = judged.length >> 1;
       const first = await storeBlock(judged.slice(0, middle), context);
       return [...first, ...(await storeBlock(judged.slice(middle), context))];
     }
     const item = judged[0] as Judged;
-    if (item.decision.status !== 'stored' || (verdict !== 'poison' && verdict !== 'halve')) throw error;
-    const dead = deadBecause(error);
-    return storeBlock([{ ...item, decision: dead }], context);
+    if (item.decision.status !== 'stored') throw error;
+    return storeBlock([{ ...item, decision: deadBecause(error) }], context);
   }
 }
 
-/** Adds the rows of one event and its ledger row. An event whose projection fails leaves no half rows behind: it is dead-lettered. */
-function projectOne(item: Judged, block: Block): Decision {
-  let { decision } = item;
-  if (item.stored !== null && decision.status === 'stored') {
-    const mark = block.mark();
-    try {
-      project(item.stored, block);
-    } catch (error) {
-      block.rollback(mark);
-      decision = deadBecause(error);
-    }
+/** All rows of the block. An event whose projection fails must leave no half row behind: it is dead-lettered and the block is built anew without it. */
+function buildBlock(judged: readonly Judged[]): { block: Block; decisions: Decision[] } {
+  const decisions = judged.map((item) => item.decision);
+  for (;;) {
+    const block = createBlock();
+    const failed = judged.findIndex((item, i) => {
+      const decision = decisions[i] as Decision;
+      if (item.stored !== null && decision.status === 'stored') {
+        try {
+          project(item.stored, block);
+        } catch (error) {
+          decisions[i] = deadBecause(error);
+          return true;
+        }
+      }
+      return false;
+    });
+    if (failed >= 0) continue;
+    judged.forEach((item, i) => bookOne(item, decisions[i] as Decision, block));
+    return { block, decisions };
   }
-  ledger(item, decision, block);
-  if (decision.status === 'dead' || decision.status === 'conflict') deadLetter(item, decision, block);
-  return decision;
+}
+
+/** The books of one record: its row in log_index, its id if stored, its dead letter if not. */
+function bookOne({ stored, unreadable }: Judged, decision: Decision, block: Block): void {
+  const reason = { code: decision.code, message: decision.reason, firstOffset: decision.firstOffset };
+  if (stored !== null) ledger(stored, decision.status, reason, block);
+  else if (unreadable !== null) deadLetter({ ...unreadable, bytes: unreadable.slice }, decision.code ?? 'internal', decision.reason, block);
 }
 
 function deadBecause(error: unknown): Decision {
@@ -73,10 +90,13 @@ function deadBecause(error: unknown): Decision {
   return { status: 'dead', code, reason: reason.slice(0, 4096), firstOffset: null };
 }
 
-async function insertAll(block: Block, { store, insert, signal }: Context): Promise<void> {
+/** One Native block per table that has rows, `log_index` last. */
+async function insertAll(block: Block, { store, insert, reached }: Context): Promise<void> {
   for (const table of block.tables) {
     if (table.rows === 0) continue;
+    if (table === block.logIndex) reached('before-log-index');
     const bytes = table.encode();
-    await insert(() => store.insertNative(table.name, table.columnNames, bytes, { signal }));
+    await insert((signal) => store.insertNative(table.name, table.columnNames, bytes, { signal }));
+    reached('between-tables');
   }
 }

@@ -1,0 +1,46 @@
+import { mkdirSync } from 'node:fs';
+import { Command } from 'commander';
+import { pino } from 'pino';
+import { systemClock } from '../../base/clock.ts';
+import { systemRandom } from '../../base/random.ts';
+import { ROLES, type Config, type Role } from '../config.ts';
+import { startServer } from '../serve/serve.ts';
+
+/** `tapedeck serve`: runs until SIGINT or SIGTERM; exit code 0 after a clean stop, 1 when it cannot start or go on. */
+export function serveCommand(config: Config): Command {
+  return new Command()
+    .option('--roles <list>', `what this process does: ${ROLES.join(', ')}`, config.roles.join(','))
+    .option('--port <n>', 'TCP port', String(config.port))
+    .action(async (options: { roles: string; port: string }) => {
+      const roles = options.roles.split(',').filter((role): role is Role => (ROLES as readonly string[]).includes(role));
+      if (roles.length !== options.roles.split(',').length) throw new Error(`--roles takes ${ROLES.join(', ')}`);
+      await serve({ ...config, roles, port: Number(options.port) });
+    });
+}
+
+async function serve(config: Config): Promise<void> {
+  mkdirSync(config.data, { recursive: true });
+  const logger = pino({ level: config.logLevel }, pino.destination(2));
+  const failed = Promise.withResolvers<never>();
+  const stopped = new Promise<void>((resolve) => {
+    process.once('SIGINT', () => resolve());
+    process.once('SIGTERM', () => resolve());
+  });
+  const server = await startServer(config, { clock: systemClock, random: systemRandom, logger, fatal: failed.reject });
+  console.log(greeting(server.url, config));
+  try {
+    await Promise.race([stopped, failed.promise]);
+  } finally {
+    await server.close();
+  }
+}
+
+function greeting(url: string, config: Config): string {
+  return [
+    `tapedeck is listening on ${url} (${config.roles.join(', ')}; data in ${config.data})`,
+    'try next:',
+    '  npx tapedeck import <traces.jsonl>',
+    `  npx tapedeck sql "SELECT run, count() AS rollouts, avg(reward) FROM rollouts GROUP BY run"`,
+    '  npx tapedeck audit',
+  ].join('\n');
+}

@@ -1,0 +1,43 @@
+/** The state of every producer as of the end of the log: what log_index knows, plus the tail of the log that is not projected yet. */
+import { decodeCbor } from '../../events/codec/cbor-decode.ts';
+import type { ColumnStore } from '../../store/columns/column-store.ts';
+import { storedPositions } from '../../store/columns/projector/known-state.ts';
+import type { EventLog } from '../../store/log/event-log.ts';
+import { producerOf, type ProducerState } from '../../ingest/accept-sequence.ts';
+
+const TAIL_READ_BYTES = 8 * 1024 * 1024;
+
+export async function loadProducers(store: ColumnStore, log: EventLog, signal: AbortSignal): Promise<ReadonlyMap<string, ProducerState>> {
+  const states = new Map<string, ProducerState>();
+  const positions = await storedPositions(store, signal);
+  for (const row of await store.rows<{ id: string; epoch: string; next: string }>(NEWEST_SQL, { signal })) {
+    merge(states, row.id, Number(row.epoch), Number(row.next));
+  }
+  const bounds = await log.positions(signal);
+  for (const [partition, { first, end }] of bounds.entries()) {
+    let from = Math.max(first, positions.get(partition) ?? 0);
+    while (from < end) {
+      const chunk = await log.read(partition, from, { maxBytes: TAIL_READ_BYTES, signal });
+      for (const { value } of chunk.records) {
+        const producer = producerOf(decodeCbor(value));
+        if (producer !== null && producer !== 'unreadable') merge(states, producer.id, producer.epoch, producer.seq + 1);
+      }
+      from = chunk.next;
+    }
+  }
+  return states;
+}
+
+/**
+ * Numbers refused for good left no record, and requests of several partitions may have been cut short: below the newest number nothing is certain
+ * but what a producer that goes on in order implies.
+ */
+function merge(states: Map<string, ProducerState>, id: string, epoch: number, next: number): void {
+  const known = states.get(id);
+  if (known !== undefined && (known.epoch > epoch || (known.epoch === epoch && known.next >= next))) return;
+  states.set(id, { epoch, certain: 0, next });
+}
+
+const NEWEST_SQL = `
+  SELECT producer AS id, max(producer_epoch) AS epoch, argMax(producer_seq, (producer_epoch, producer_seq)) + 1 AS next
+  FROM log_index WHERE producer IS NOT NULL AND producer_epoch IS NOT NULL AND producer_seq IS NOT NULL GROUP BY producer`;

@@ -1,0 +1,47 @@
+/** The read side of the server: SQL, traces, and the routes of operators. */
+import type { FastifyInstance } from 'fastify';
+import type { Clock } from '../../base/clock.ts';
+import type { Registry } from 'prom-client';
+import { registerHealth, type ReadyCheck } from '../../ingest/http/health.ts';
+import { auditRoutes } from '../../query/operations/audit.ts';
+import { deadLetterRoutes } from '../../query/operations/dead-letters.ts';
+import { sqlRoutes } from '../../query/routes/sql.ts';
+import { DEFAULT_SQL_LIMITS } from '../../query/sql/limits.ts';
+import { createSqlRunner } from '../../query/sql/run-sql.ts';
+import type { BlobStore } from '../../store/blobs/blob-store.ts';
+import type { EventLog } from '../../store/log/event-log.ts';
+import type { Config } from '../config.ts';
+import type { Columns } from './columns.ts';
+import type { ProjectorChild } from './projector-child.ts';
+
+type Parts = {
+  readonly config: Config;
+  readonly log: EventLog;
+  readonly blobs: BlobStore;
+  readonly columns: Columns;
+  readonly projector: ProjectorChild | null;
+  readonly clock: Clock;
+  readonly registry: Registry;
+  readonly checks: readonly ReadyCheck[];
+};
+
+export async function queryRoutes(app: FastifyInstance, parts: Parts): Promise<void> {
+  const { config, log, columns, projector } = parts;
+  const { store } = columns;
+  const ingests = config.roles.includes('ingest');
+  if (config.roles.includes('query')) {
+    const limits = {
+      ...DEFAULT_SQL_LIMITS,
+      timeoutMs: config.sqlTimeoutMs,
+      memoryBytes: config.sqlMaxMemory,
+      resultRows: config.sqlMaxRows,
+      resultBytes: config.sqlMaxBytes,
+    };
+    await app.register(sqlRoutes, { run: createSqlRunner({ store, limits }) });
+    await app.register(auditRoutes, { log, store, projector: () => projector?.state() ?? null });
+    await app.register(deadLetterRoutes, { log, store, writable: ingests });
+  }
+  // the ingest plugin brings the health routes of its own
+  if (!ingests)
+    await app.register(async (scope) => registerHealth(scope, { clock: parts.clock, registry: parts.registry, checks: parts.checks }));
+}

@@ -1,0 +1,97 @@
+/**
+ * Puts a server together from its settings: log, blobs, column store, projector child, HTTP. The edge listens as soon as the log is open;
+ * the column store opens behind it, and /readyz says what is still waited for.
+ */
+import type { Logger } from 'pino';
+import type { Clock } from '../../base/clock.ts';
+import { Lifecycle } from '../../base/lifecycle.ts';
+import type { Random } from '../../base/random.ts';
+import type { EventLog } from '../../store/log/event-log.ts';
+import { createIngest, openServer } from '../../ingest/http/server.ts';
+import { createProducers } from '../../ingest/accept-producers.ts';
+import { createTombstones } from '../../ingest/accept-tombstones.ts';
+import type { ReadyCheck } from '../../ingest/http/health.ts';
+import type { Config } from '../config.ts';
+import { openColumns, type Columns } from './columns.ts';
+import { crashAfterAppend, crashAt } from './crash-points.ts';
+import { createRegistry, logMetrics, projectorMetrics } from './metrics.ts';
+import { openBlobs } from './open-blobs.ts';
+import { openLog } from './open-log.ts';
+import { loadProducers } from './producers.ts';
+import { startProjector, type ProjectorChild } from './projector-child.ts';
+import { queryRoutes } from './query-routes.ts';
+import { keepTombstones } from './tombstones.ts';
+
+export type Server = { readonly url: string; close(): Promise<void> };
+type Deps = { readonly clock: Clock; readonly random: Random; readonly logger: Logger; readonly fatal: (error: unknown) => void };
+
+export async function startServer(config: Config, deps: Deps): Promise<Server> {
+  const life = new Lifecycle();
+  try {
+    const url = await open(config, deps, life);
+    return { url, close: () => life.close() };
+  } catch (error) {
+    await life.close();
+    throw error;
+  }
+}
+
+async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string> {
+  const { clock, random, logger, fatal } = deps;
+  const has = (role: Config['roles'][number]): boolean => config.roles.includes(role);
+  const mode = has('ingest') ? 'write' : 'read';
+  const log = await life.open('log', () => openLog(config, 'events', mode, clock), (l) => l.close()); // prettier-ignore
+  const blobs = await life.open('blobs', () => openBlobs(config, clock, random), (b) => b.close()); // prettier-ignore
+  const columns = await life.open('columns', () => openColumns(config, deps), (c) => c.close()); // prettier-ignore
+  const projector = has('projector') ? await openProjector(config, columns, deps, life) : null;
+  columns.opened.catch(fatal);
+
+  const registry = createRegistry();
+  logMetrics(registry, log);
+  if (projector !== null) projectorMetrics(registry, projector.state);
+  const app = await life.open('http server', () => openServer({ clock, random, logger }), (a) => a.close()); // prettier-ignore
+  const checks = readyChecks(log, columns, projector);
+  if (has('ingest')) {
+    const tombstones = createTombstones();
+    const producers = createProducers({ loadProducers: (signal) => loadProducers(columns.store, log, signal ?? AbortSignal.any([])) });
+    const edge = crashAfterAppend(log, crashAt(config.crashPoint));
+    await app.register(
+      createIngest({ log: edge, blobs, clock, random, limits: ingestLimits(config), producers, tombstones, registry, checks }),
+    );
+    await life.open('tombstones and producers', () => keepTombstones({ columns, tombstones, producers, clock, random, logger }), (k) => k.close()); // prettier-ignore
+  }
+  await queryRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks });
+  await app.listen({ host: config.host, port: config.port });
+  const address = app.addresses()[0];
+  return `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${address === undefined || typeof address === 'string' ? config.port : address.port}`;
+}
+
+async function openProjector(config: Config, columns: Columns, deps: Deps, life: Lifecycle): Promise<ProjectorChild> {
+  return life.open('projector', () => startProjector({ config, address: columns.address }, { ...deps, after: columns.opened }), (p) => p.close()); // prettier-ignore
+}
+
+function readyChecks(log: EventLog, columns: Columns, projector: ProjectorChild | null): ReadyCheck[] {
+  return [
+    {
+      name: 'log',
+      waitsFor: async (signal) => {
+        await log.positions(signal);
+        return null;
+      },
+    },
+    { name: 'columns', waitsFor: () => columns.waitingFor() },
+    ...(projector === null ? [] : [{ name: 'projector', waitsFor: () => projector.waitingFor() }]),
+  ];
+}
+
+function ingestLimits(config: Config) {
+  return {
+    bodyBytes: config.maxBodyBytes,
+    inflatedBytes: config.maxInflatedBytes,
+    eventBytes: config.maxEventBytes,
+    items: config.maxItems,
+    valueBytes: config.inlineBytes,
+    inFlightBytes: config.inFlightBytes,
+    bodyMs: config.bodyTimeoutMs,
+  };
+}

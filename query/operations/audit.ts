@@ -1,0 +1,21 @@
+import type { FastifyPluginAsync } from 'fastify';
+import type { EventLog } from '../../store/log/event-log.ts';
+import { runAudit } from '../../store/columns/audit/audit.ts';
+import type { ColumnStore } from '../../store/columns/column-store.ts';
+import type { ProjectorState } from '../../store/columns/projector/state.ts';
+import { abortedWith } from './client-gone.ts';
+
+export type AuditOptions = {
+  readonly log: EventLog;
+  readonly store: ColumnStore;
+  /** Null where the projector runs in another process. */
+  readonly projector: () => ProjectorState | null;
+};
+
+/** `GET /v1/audit`: every offset of the log against what the tables say became of it; `ok` is false when anything is unexplained. */
+export const auditRoutes: FastifyPluginAsync<AuditOptions> = async (app, { log, store, projector }) => {
+  app.get('/v1/audit', { schema: { summary: 'Prove that what was accepted is stored', tags: ['operations'] } }, async (_request, reply) => {
+    const report = await runAudit([{ topic: 'events', log }], store, abortedWith(reply));
+    return { ...report, projector: projector() };
+  });
+};
