@@ -21,7 +21,14 @@ export async function startTestEngine(database: string): Promise<TestEngine> {
     random: systemRandom,
   });
   const connect = (name: string): ColumnStore =>
-    connectColumns({ url: engine.url, user: engine.user, password: engine.password, database: name, clock: systemClock, random: systemRandom });
+    connectColumns({
+      url: engine.url,
+      user: engine.user,
+      password: engine.password,
+      database: name,
+      clock: systemClock,
+      random: systemRandom,
+    });
   const first = connect('default');
   await first.command(`CREATE DATABASE IF NOT EXISTS ${database}`);
   await first.close();

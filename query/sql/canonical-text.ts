@@ -68,7 +68,10 @@ export function checkNames(names: readonly string[]): Result<null> {
 export function checkParameters(parameters: readonly Parameter[], given: Readonly<Record<string, unknown>>): Result<null> {
   const wanted = new Map(parameters.map((parameter) => [parameter.name, parameter.type]));
   for (const [name, type] of wanted) {
-    if (!Object.hasOwn(given, name)) return fail('bad_request', `the query uses {${name}:${type}} but params holds no "${name}"`, `params.${name}`);
+    if (!Object.hasOwn(given, name))
+      return fail('bad_request', `the query uses {${name}:${type}} but params holds no "${name}"`, `params.${name}`);
+    if (type.includes('AggregateFunction'))
+      return fail('sql_refused', `the parameter "${name}" must not be an aggregate state`, `params.${name}`);
     if (type === 'Identifier' && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(String(given[name]))) {
       return fail('sql_refused', `the parameter "${name}" is a name and may hold letters, digits and _ only`, `params.${name}`);
     }

@@ -60,7 +60,9 @@ function checkNode(node: AstNode, names: Names): Result<null> {
     case 'TableExpression':
       return checkTable(node);
     case 'TableIdentifier':
-      return nameOf(node).includes('.') ? refuse(nameOf(node), 'tables are named without a database: each project sees its own views') : ok(null);
+      return nameOf(node).includes('.')
+        ? refuse(nameOf(node), 'tables are named without a database: each project sees its own views')
+        : ok(null);
     case 'Identifier':
       return checkIdentifier(nameOf(node), names);
     case 'Function':

@@ -59,10 +59,23 @@ export function createSqlRunner(options: { readonly store: ColumnStore; readonly
   };
 }
 
-/** Passes the answer on; `done` is called once it has ended, failed or been given up. */
-async function* counted(body: AsyncIterable<Uint8Array>, request: SqlRequest, limits: SqlLimits, done: () => void): AsyncGenerator<Uint8Array> {
+/**
+ * Passes the answer on and counts its bytes: the engine's own limits on results miss rows made by arrayJoin on the outermost level.
+ * `done` is called once it has ended, failed or been given up.
+ */
+async function* counted(
+  body: AsyncIterable<Uint8Array>,
+  request: SqlRequest,
+  limits: SqlLimits,
+  done: () => void,
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
   try {
-    yield* body;
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (bytes > limits.resultBytes) throw new TapedeckError('result_too_large', 'the answer grew beyond its limit');
+      yield chunk;
+    }
   } catch (error) {
     throw explainSqlError(error, request.query, limits, request.project);
   } finally {
@@ -97,7 +110,11 @@ async function open(store: ColumnStore, limits: SqlLimits, request: SqlRequest):
   const tokens = tokensOf(canonical);
   required(checkNames(tokens.quotedNames), query);
   required(checkParameters(tokens.parameters, request.params), query);
-  const lines = await store.rows<{ explain: string }>(`EXPLAIN AST ${canonical}\nFORMAT Null`, { ...base, params: request.params, database });
+  const lines = await store.rows<{ explain: string }>(`EXPLAIN AST ${canonical}\nFORMAT Null`, {
+    ...base,
+    params: request.params,
+    database,
+  });
   const tree = required(parseAst(lines.flatMap((row) => row.explain.split('\n'))), query);
   required(checkSelect(tree, { databases: new Set(databases) }), query);
   return run(canonical, request.params);
@@ -116,7 +133,8 @@ async function canonicalText(store: ColumnStore, query: string, base: QueryOptio
       details: { limit: MAX_QUERY_BYTES },
     });
   }
-  if (!query.isWellFormed()) throw new TapedeckError('invalid_utf8', 'the query holds half of a surrogate pair: it must be well-formed Unicode');
+  if (!query.isWellFormed())
+    throw new TapedeckError('invalid_utf8', 'the query holds half of a surrogate pair: it must be well-formed Unicode');
   const text = stringLiteral(query);
   const [row] = await store.rows<{ canonical: string; valid: number; databases: string[] }>(
     `SELECT formatQuery(${text}) AS canonical, isValidUTF8(canonical) AS valid, ` +
@@ -125,7 +143,9 @@ async function canonicalText(store: ColumnStore, query: string, base: QueryOptio
   );
   if (row === undefined) throw new TapedeckError('internal', 'the engine did not format the query');
   if (row.valid !== 1) {
-    throw new TapedeckError('sql_refused', "a string of the query is not UTF-8: write such bytes as unhex('ff')", { details: { refused: 'bytes' } });
+    throw new TapedeckError('sql_refused', "a string of the query is not UTF-8: write such bytes as unhex('ff')", {
+      details: { refused: 'bytes' },
+    });
   }
   return row;
 }

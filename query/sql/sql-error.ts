@@ -26,23 +26,47 @@ export function refusal(problem: Problem, query: string): TapedeckError {
 export function explainSqlError(error: unknown, query: string, limits: SqlLimits, project: string): TapedeckError {
   if (!(error instanceof TapedeckError)) return new TapedeckError('internal', 'the query failed unexpectedly', { cause: error });
   const code = typeof error.details['clickhouseCode'] === 'number' ? error.details['clickhouseCode'] : undefined;
-  const engine = { ...(code === undefined ? {} : { clickhouseCode: code, clickhouseType: error.details['clickhouseType'] }) };
+  const engine = code === undefined ? {} : { clickhouseCode: code, clickhouseType: error.details['clickhouseType'] };
   if (error.code === 'query_timeout' || error.code === 'deadline_exceeded' || code === TOO_SLOW) {
-    return limitError('query_timeout', `the query took longer than ${limits.timeoutMs} ms: narrow it by run, rollout or trace`, error, engine);
+    return limitError(
+      'query_timeout',
+      `the query took longer than ${limits.timeoutMs} ms: narrow it by run, rollout or trace`,
+      error,
+      engine,
+    );
   }
   if (code === MEMORY_LIMIT) {
-    return limitError('result_too_large', `the query needed more than ${limits.memoryBytes} bytes of memory: narrow it or select fewer columns`, error, engine);
+    return limitError(
+      'result_too_large',
+      `the query needed more than ${limits.memoryBytes} bytes of memory: narrow it or select fewer columns`,
+      error,
+      engine,
+    );
   }
   if (error.code === 'result_too_large') {
-    return limitError('result_too_large', `${tidy(error.message, projectDatabase(project))}. Limits: ${limitText(limits)}; narrow the query or add LIMIT`, error, engine);
+    return limitError(
+      'result_too_large',
+      `${tidy(error.message, projectDatabase(project))}. Limits: ${limitText(limits)}; narrow the query or add LIMIT`,
+      error,
+      engine,
+    );
   }
-  if (code === UNKNOWN_DATABASE) return new TapedeckError('not_found', `the project "${project}" has no data yet`, { cause: error, details: { project } });
+  if (code === UNKNOWN_DATABASE)
+    return new TapedeckError('not_found', `the project "${project}" has no data yet`, { cause: error, details: { project } });
   if (code === undefined || error.code !== 'sql_error') return error;
   const message = tidy(error.message, projectDatabase(project));
-  return new TapedeckError('sql_error', message, { cause: error, details: { ...engine, ...place(query, offsetIn(error.message, query, code)) } });
+  return new TapedeckError('sql_error', message, {
+    cause: error,
+    details: { ...engine, ...place(query, offsetIn(error.message, query, code)) },
+  });
 }
 
-function limitError(code: 'query_timeout' | 'result_too_large', message: string, cause: unknown, details: Record<string, unknown>): TapedeckError {
+function limitError(
+  code: 'query_timeout' | 'result_too_large',
+  message: string,
+  cause: unknown,
+  details: Record<string, unknown>,
+): TapedeckError {
   return new TapedeckError(code, message, { cause, details });
 }
 

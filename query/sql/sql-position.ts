@@ -1,5 +1,11 @@
 /** A place in the text of a query. `line` and `column` count from 1; columns count UTF-16 units of that line. */
-export type SqlPosition = { readonly offset: number; readonly line: number; readonly column: number; readonly excerpt: string; readonly caret: string };
+export type SqlPosition = {
+  readonly offset: number;
+  readonly line: number;
+  readonly column: number;
+  readonly excerpt: string;
+  readonly caret: string;
+};
 
 const MAX_EXCERPT = 120;
 
@@ -22,7 +28,9 @@ function printable(text: string): string {
 
 /** The engine counts bytes of UTF-8 from 1; this is the offset in UTF-16 units from 0. */
 export function offsetOfByte(query: string, bytePosition: number): number {
-  return Buffer.from(query, 'utf8').subarray(0, Math.max(0, bytePosition - 1)).toString('utf8').length;
+  return Buffer.from(query, 'utf8')
+    .subarray(0, Math.max(0, bytePosition - 1))
+    .toString('utf8').length;
 }
 
 /** Where a name stands in the query outside of strings and comments, as a whole word; undefined when it does not. */

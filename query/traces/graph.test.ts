@@ -57,7 +57,8 @@ test('branches equal those found by walking up from every leaf', () => {
         .filter(([index]) => !nodes.some(([, parent]) => parent === index))
         .map(([leaf]) => {
           const path: number[] = [];
-          for (let at: number | null | undefined = leaf; at !== null && at !== undefined && parents.has(at); at = parents.get(at)) path.unshift(at);
+          for (let at: number | null | undefined = leaf; at !== null && at !== undefined && parents.has(at); at = parents.get(at))
+            path.unshift(at);
           return { leaf, path, tokens: path.reduce((sum, at) => sum + (nodes.find(([index]) => index === at)?.[2] ?? 0), 0) };
         });
       assert.deepEqual(branchesOf(forest).map(({ leaf, nodes: count, tokens }) => ({ leaf, count, tokens })), expected.map(({ leaf, path, tokens }) => ({ leaf, count: path.length, tokens }))); // prettier-ignore

@@ -18,6 +18,8 @@ export type TraceAnswer = {
     /** Nodes whose parent has not arrived. */
     readonly orphans: readonly number[];
     readonly branchCount: number;
+    /** The leaf with the highest index; null while there are no nodes. */
+    readonly lastLeaf: number | null;
     /** Ascending by leaf. */
     readonly branches: readonly Branch[];
   };
@@ -138,5 +140,10 @@ export type BranchTokens = {
   /** Compact, one per sampled token of the nodes that have them (see segments): float32 little-endian as base64, or numbers. */
   readonly logprobs: string | readonly JsonFloat[];
   /** How many elements each node contributes, in path order. */
-  readonly segments: readonly { readonly node: number; readonly tokens: number; readonly sampledTokens: number; readonly logprobs: number }[];
+  readonly segments: readonly {
+    readonly node: number;
+    readonly tokens: number;
+    readonly sampledTokens: number;
+    readonly logprobs: number;
+  }[];
 };

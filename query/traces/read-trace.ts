@@ -1,0 +1,188 @@
+/** Reads one trace through the views of its project. A trace that is still being written opens like any other. */
+import { TapedeckError } from '../../base/errors.ts';
+import type { ColumnStore, QueryOptions, SqlParams } from '../../store/columns/column-store.ts';
+import { projectDatabase } from '../../store/columns/project-database.ts';
+import { joinStreams } from './branch-tokens.ts';
+import type { NodeStreams } from './branch-tokens.ts';
+import { branchesOf, buildForest, NO_NODE, pathTo } from './graph.ts';
+import type { Forest, Skeleton } from './graph.ts';
+import { RowBinary } from './row-binary.ts';
+import type { BranchTokens, TraceAnswer } from './trace-answer.ts';
+import { CALLS, ERRORS, LINKS, NODES, REWARDS, SKELETON, STREAMS, SUMMARY, TOOLS } from './trace-queries.ts';
+import { callOf, errorOf, linkOf, nodeOf, rewardOf, summaryOf, toolOf } from './trace-rows.ts';
+
+export type TraceRequest = {
+  readonly project: string;
+  readonly trace: string;
+  /** Needed only when several runs use the same trace id. */
+  readonly run?: string | undefined;
+  readonly signal: AbortSignal;
+};
+
+export type WindowRequest = TraceRequest & {
+  readonly from: number;
+  readonly limit: number;
+  /** Characters of each text that are wanted; all when absent. */
+  readonly chars?: number | undefined;
+};
+
+/** Entries of each list in an answer; what is cut is named in `cut`. */
+const MAX_LIST = 1_000;
+const MAX_BRANCH_TOKENS = 8 * 1024 * 1024;
+/** Nodes of a path that are fetched at once. */
+const PATH_CHUNK = 500;
+const TIMEOUT_MS = 30_000;
+const SETTINGS = { max_result_bytes: 256 * 1024 * 1024, max_memory_usage: 2 * 1024 ** 3, readonly: 1 };
+
+type Place = { readonly run: string; readonly rollout: string };
+type Ask = <T>(sql: string, params?: SqlParams) => Promise<T[]>;
+
+/** The graph of a trace and a window of its nodes. Errors: not_found, bad_request (ambiguous id), and those of the store. */
+export async function readTrace(store: ColumnStore, request: WindowRequest): Promise<TraceAnswer> {
+  const { project, trace, from, limit } = request;
+  const place = await locate(store, request);
+  const options = optionsOf(request, place);
+  const ask: Ask = (sql, params = {}) => store.rows(sql, { ...options, params: { ...options.params, ...params } });
+  const forest = buildForest(await readSkeleton(store, options));
+  const { index } = forest.skeleton;
+  const start = index.findIndex((node) => node >= from);
+  const window = start < 0 ? index.subarray(index.length) : index.subarray(start, start + limit);
+  const to = window.length === 0 ? from : (window.at(-1) as number);
+  const next = start < 0 ? undefined : index[start + limit];
+  const most = { most: MAX_LIST + 1 };
+  const range = { from, to };
+  const [summary] = await ask<Parameters<typeof summaryOf>[0]>(SUMMARY);
+  const nodes = window.length === 0 ? [] : await ask<Parameters<typeof nodeOf>[0]>(NODES, { ...range, chars: request.chars ?? 0 });
+  const cut: string[] = [];
+  const list = async <R, T>(name: string, sql: string, read: (row: R) => T, params: SqlParams = most): Promise<T[]> => {
+    const rows = await ask<R>(sql, params);
+    if (rows.length > MAX_LIST) cut.push(name);
+    return rows.slice(0, MAX_LIST).map(read);
+  };
+  const branches = branchesOf(forest);
+  if (branches.length > MAX_LIST) cut.push('branches');
+  return {
+    project,
+    ...place,
+    trace,
+    open: summary === undefined || summary.ended === null,
+    summary: summary === undefined ? null : summaryOf(summary),
+    graph: {
+      nodes: index.length,
+      roots: forest.roots.slice(0, MAX_LIST),
+      orphans: forest.orphans.slice(0, MAX_LIST),
+      branchCount: branches.length,
+      lastLeaf: forest.leaves.at(-1) ?? null,
+      branches: branches.slice(0, MAX_LIST),
+    },
+    window: { from, limit, next: next ?? null },
+    nodes: nodes.map((row) => nodeOf(row, request.chars)),
+    calls: await list('calls', CALLS, callOf, { ...most, ...range }),
+    tools: await list('tools', TOOLS, toolOf, { ...most, ...range }),
+    links: await list('links', LINKS, linkOf),
+    rewards: await list('rewards', REWARDS, rewardOf),
+    errors: await list('errors', ERRORS, errorOf),
+    cut,
+  };
+}
+
+/** The token streams of the path from the root to `leaf`. Any node may be named; a leaf gives a whole branch. */
+export async function readBranchTokens(
+  store: ColumnStore,
+  request: TraceRequest & { readonly leaf: number; readonly encoding: 'base64' | 'arrays' },
+): Promise<BranchTokens> {
+  const { project, trace, leaf, encoding } = request;
+  const place = await locate(store, request);
+  const options = optionsOf(request, place);
+  const forest = buildForest(await readSkeleton(store, options));
+  const path = pathTo(forest, leaf);
+  if (path === undefined) throw noNode(trace, leaf, forest);
+  const streams: NodeStreams[] = [];
+  let tokens = 0;
+  for (let at = 0; at < path.length; at += PATH_CHUNK) {
+    for (const node of await readStreams(store, options, path.slice(at, at + PATH_CHUNK))) {
+      streams.push(node);
+      tokens += node.mask.length;
+    }
+    if (tokens > MAX_BRANCH_TOKENS) {
+      throw new TapedeckError(
+        'result_too_large',
+        `the branch has more than ${MAX_BRANCH_TOKENS} tokens: read its nodes in parts with SQL`,
+        {
+          details: { limit: MAX_BRANCH_TOKENS },
+        },
+      );
+    }
+  }
+  return { project, ...place, trace, leaf, path, ...joinStreams(streams, encoding) };
+}
+
+function noNode(trace: string, leaf: number, forest: Forest): TapedeckError {
+  const leaves = forest.leaves.slice(0, 20);
+  return new TapedeckError(
+    'not_found',
+    `the trace "${trace}" has no node ${leaf}; its branches end in ${leaves.join(', ')}${forest.leaves.length > 20 ? ', …' : ''}`,
+    {
+      details: { leaf, leaves },
+    },
+  );
+}
+
+async function locate(store: ColumnStore, { project, trace, run, signal }: TraceRequest): Promise<Place> {
+  const rows = await store.rows<Place>(
+    `SELECT DISTINCT run, rollout FROM ids WHERE project = {project:String} AND kind = 'trace' AND id = {trace:String} ORDER BY run, rollout LIMIT 100`,
+    { params: { project, trace }, settings: SETTINGS, timeoutMs: TIMEOUT_MS, signal },
+  );
+  const places = run === undefined ? rows : rows.filter((row) => row.run === run);
+  const [place, ...others] = places;
+  if (place === undefined) {
+    const where = run === undefined ? '' : ` in the run "${run}"`;
+    throw new TapedeckError('not_found', `there is no trace "${trace}" in the project "${project}"${where}`, {
+      details: { trace, project },
+    });
+  }
+  if (others.length > 0) {
+    throw new TapedeckError('bad_request', `several runs or rollouts have a trace "${trace}": name the run`, { details: { places } });
+  }
+  return place;
+}
+
+function optionsOf({ project, trace, signal }: TraceRequest, place: Place): QueryOptions {
+  return { database: projectDatabase(project), params: { ...place, trace }, settings: SETTINGS, timeoutMs: TIMEOUT_MS, signal };
+}
+
+async function readSkeleton(store: ColumnStore, options: QueryOptions): Promise<Skeleton> {
+  const rows = new RowBinary(await bytesOf(store, SKELETON, options));
+  const index: number[] = [];
+  const parent: number[] = [];
+  const tokens: number[] = [];
+  while (!rows.isAtEnd) {
+    index.push(rows.uint32());
+    parent.push(rows.uint32());
+    tokens.push(rows.uint64());
+  }
+  return { index: Uint32Array.from(index), parent: Uint32Array.from(parent), tokens: Float64Array.from(tokens) };
+}
+
+/** The streams of some nodes in ascending order. Neighbours are read as a range, scattered nodes by name. */
+async function readStreams(store: ColumnStore, options: QueryOptions, nodes: readonly number[]): Promise<NodeStreams[]> {
+  const first = nodes[0] ?? NO_NODE;
+  const last = nodes.at(-1) ?? 0;
+  const isDense = last - first + 1 <= nodes.length * 2;
+  const params = { ...options.params, first, last, nodes: isDense ? [] : [...nodes] };
+  const wanted = new Set(nodes);
+  const rows = new RowBinary(await bytesOf(store, STREAMS, { ...options, params }));
+  const found: NodeStreams[] = [];
+  while (!rows.isAtEnd) {
+    const node = { node: rows.uint32(), ids: rows.list(4), mask: rows.list(1), logprobs: rows.list(4) };
+    if (wanted.has(node.node)) found.push(node);
+  }
+  return found;
+}
+
+async function bytesOf(store: ColumnStore, sql: string, options: QueryOptions): Promise<Uint8Array> {
+  const { body } = await store.stream(sql, 'RowBinary', options);
+  const parts: Uint8Array[] = [];
+  for await (const part of body) parts.push(part);
+  return Buffer.concat(parts);
+}

@@ -1,0 +1,38 @@
+/**
+ * The fixed queries of a trace over the views of its project (docs/sql.md). Each takes {run}, {rollout}, {trace}, so that a view reads one key range.
+ * Times come as integer microseconds.
+ */
+const IN_TRACE = 'run = {run:String} AND rollout = {rollout:String} AND trace = {trace:String}';
+const IN_WINDOW = '{from:UInt32} AND {to:UInt32}';
+const micros = (column: string): string => `toUnixTimestamp64Micro(${column}) AS ${column}`;
+/** The first {chars} characters of a text, or all of it when {chars} is 0. */
+const preview = (column: string): string =>
+  `if({chars:UInt32} = 0, n.${column}, substringUTF8(n.${column}, 1, {chars:UInt32})) AS ${column}`;
+
+/** RowBinary: index UInt32, parent UInt32 (4294967295 = none), tokens UInt64. */
+export const SKELETON = `SELECT toUInt32(index), ifNull(toUInt32(parent), 4294967295), toUInt64(length(token_ids)) FROM nodes WHERE ${IN_TRACE} ORDER BY index`;
+
+/** RowBinary: index UInt32, token_ids, mask, logprobs. Nodes by range, and by name when {nodes} is not empty. */
+export const STREAMS = `SELECT toUInt32(index), token_ids, mask, logprobs FROM nodes WHERE ${IN_TRACE} AND index BETWEEN {first:UInt32} AND {last:UInt32} AND (empty({nodes:Array(UInt32)}) OR has({nodes:Array(UInt32)}, index)) ORDER BY index`;
+
+export const SUMMARY = `SELECT agent, model, trainable, ok, stop_condition, truncated, reward, turns, calls, input_tokens, output_tokens, ${micros('started')}, ${micros('ended')} FROM traces WHERE ${IN_TRACE} LIMIT 1`;
+
+export const NODES = `SELECT n.index AS index, n.parent AS parent, n.role AS role, n.sampled AS sampled, n.tokens AS tokens, n.sampled_tokens AS sampled_tokens,
+  ${preview('text')}, ${preview('reasoning')}, ${preview('tool_calls')}, n.fork_reason AS fork_reason, n.call AS call, n.policy_version AS policy_version,
+  toUnixTimestamp64Micro(n.time) AS time, greatest(ifNull(lengthUTF8(n.text), 0), ifNull(lengthUTF8(n.reasoning), 0), ifNull(lengthUTF8(n.tool_calls), 0)) AS longest
+FROM nodes AS n WHERE ${IN_TRACE} AND n.index BETWEEN ${IN_WINDOW} ORDER BY n.index`;
+
+export const CALLS = `SELECT index, node, model, finish_reason, prompt_tokens, completion_tokens, policy_version, ${micros('started')}, ${micros('ended')}, retry_of, error_type, error_message
+FROM calls WHERE ${IN_TRACE} AND (node IS NULL OR node BETWEEN ${IN_WINDOW}) ORDER BY index LIMIT {most:UInt32}`;
+
+export const TOOLS = `SELECT tool_call_id, name, node, result_node, ${micros('started')}, ${micros('ended')}, error
+FROM tools WHERE ${IN_TRACE} AND (node IS NULL OR node BETWEEN ${IN_WINDOW}) ORDER BY node, tool_call_id LIMIT {most:UInt32}`;
+
+export const LINKS = `SELECT from_trace, from_node, to_trace, to_node, type FROM links
+WHERE run = {run:String} AND rollout = {rollout:String} AND (from_trace = {trace:String} OR to_trace = {trace:String}) ORDER BY from_trace, from_node, to_trace, to_node, type LIMIT {most:UInt32}`;
+
+export const REWARDS = `SELECT scope, node, name, score, weight, source_kind AS source FROM rewards
+WHERE run = {run:String} AND rollout = {rollout:String} AND (trace = {trace:String} OR scope = 'rollout') ORDER BY scope, node, name LIMIT {most:UInt32}`;
+
+export const ERRORS = `SELECT scope, node, type, message, status_code FROM errors
+WHERE run = {run:String} AND rollout = {rollout:String} AND (trace = {trace:String} OR scope = 'rollout') ORDER BY time, type LIMIT {most:UInt32}`;
