@@ -1,0 +1,74 @@
+/** `tapedeck export verifiers`: a run back to verifiers' own format. */
+import { Command } from 'commander';
+import { TapedeckError } from '../../base/errors.ts';
+import { DEFAULT_PROJECT } from '../../events/envelope.ts';
+import { exportEpisodes, lineWriter, writeFileWhole, type EpisodeSource, type ExportReport } from '../../ingest/importers/export-file.ts';
+
+const INTERRUPTED = 130;
+
+type Options = {
+  readonly url: string;
+  readonly project: string;
+  readonly run: string;
+  readonly rollout?: readonly string[];
+  readonly out: string;
+  readonly json?: boolean;
+};
+/** Opens what episodes are read from on the server at `url`. */
+export type OpenEpisodeSource = (url: string, signal: AbortSignal) => Promise<EpisodeSource & { close(): Promise<void> }>;
+
+/** Exit codes: 0 all written, 2 some rollouts have no start and were left out, 1 failed, 130 stopped by Ctrl-C (the file is then not there). */
+export function exportCommand(config: { readonly url: string }, openSource: OpenEpisodeSource): Command {
+  const verifiers = new Command('verifiers')
+    .description('verifiers v1 episodes, one per line (traces.jsonl)')
+    .requiredOption('--run <id>', 'the run to export')
+    .option('--rollout <id...>', 'only these rollouts')
+    .option('--project <id>', 'project of the run', DEFAULT_PROJECT)
+    .option('--url <url>', 'server to read from', config.url)
+    .option('-o, --out <file>', 'file to write, - for standard output', '-')
+    .option('--json', 'print what was written as JSON (to stderr when episodes go to standard output)')
+    .action(async (options: Options) => {
+      process.exitCode = await run(options, openSource);
+    });
+  return new Command('export').description('export rollouts to files').addCommand(verifiers);
+}
+
+async function run(options: Options, openSource: OpenEpisodeSource): Promise<number> {
+  const stop = new AbortController();
+  const onSignal = (): void => stop.abort(new TapedeckError('aborted', 'the export was stopped'));
+  process.once('SIGINT', onSignal);
+  const source = await openSource(options.url, stop.signal);
+  try {
+    const { project, run: runId, rollout: rollouts = [] } = options;
+    const wanted = { project, run: runId, rollouts, signal: stop.signal, onEpisode: progress };
+    const report =
+      options.out === '-'
+        ? await exportEpisodes(source, wanted, lineWriter(process.stdout))
+        : await writeFileWhole(options.out, (writeLine) => exportEpisodes(source, wanted, writeLine));
+    tell(report, options);
+    return report.incomplete.length > 0 ? 2 : 0;
+  } catch (error) {
+    if (stop.signal.aborted) return INTERRUPTED;
+    throw error;
+  } finally {
+    process.off('SIGINT', onSignal);
+    await source.close();
+  }
+}
+
+function progress(episodes: number, bytes: number): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r${episodes} episodes, ${(bytes / 1e6).toFixed(1)} MB`);
+}
+
+function tell(report: ExportReport, options: Options): void {
+  if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+  const target = options.out === '-' ? process.stderr : process.stdout;
+  target.write(options.json === true ? `${JSON.stringify(report, null, 2)}\n` : reportText(report, options.out));
+}
+
+function reportText(report: ExportReport, out: string): string {
+  const lines = [`${report.episodes} episodes, ${report.bytes} bytes${out === '-' ? '' : ` written to ${out}`}`];
+  for (const [type, count] of Object.entries(report.left)) lines.push(`${count} ${type} have no place in a v1 episode`);
+  for (const rollout of report.incomplete) lines.push(`rollout ${rollout} has no rollout.started: left out`);
+  return `${lines.join('\n')}\n`;
+}

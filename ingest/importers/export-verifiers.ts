@@ -1,0 +1,221 @@
+/**
+ * The events of a rollout back to one verifiers v1 episode. Pure. Episodes that came through the importer come back equal field by field; rollouts recorded
+ * here become episodes with upstream's defaults where an event says nothing.
+ */
+import { TapedeckError } from '../../base/errors.ts';
+import { decodeCbor } from '../../events/codec/cbor-decode.ts';
+import { readEvent } from '../../events/read-event.ts';
+import type { EventType } from '../../events/registry.ts';
+import { upcast } from '../../events/upcast.ts';
+import { PackedArray } from '../../events/packed-array.ts';
+import { compact, isRecord, itemsOf, numberOf, recordOf, textOf, type Json, type JsonRecord } from './json-value.ts';
+import { floatsOf } from './json-text.ts';
+import { withRest } from './rest.ts';
+import { episodeHeadBack, episodeTailBack, nodeBack, traceHeadBack, traceTailBack } from './verifiers-back.ts';
+import { callBack, errorBack, metricBack, rewardBack } from './verifiers-parts.ts';
+import { tokensToRecord } from './verifiers-tokens.ts';
+
+/** An event as the export needs it: checked, with whole floats kept apart from integers. */
+type ExactEvent = {
+  readonly type: EventType;
+  readonly time: number;
+  readonly run: string;
+  readonly trace: string | null;
+  readonly data: JsonRecord;
+};
+
+type TraceParts = {
+  started: JsonRecord;
+  ended: JsonRecord | null;
+  readonly nodes: Map<number, JsonRecord>;
+  readonly calls: Map<number, JsonRecord>;
+  readonly rewards: Map<string, Json>;
+  readonly metrics: Map<string, Json>;
+  readonly errors: Json[];
+};
+type Parts = {
+  run: string;
+  started: JsonRecord | null;
+  ended: JsonRecord;
+  readonly traces: Map<string, TraceParts>;
+  /** Values about the rollout as a whole: v1 knows only those of a trace. */
+  readonly rewards: Map<string, Json>;
+  readonly metrics: Map<string, Json>;
+  readonly errors: Json[];
+  readonly left: Map<EventType, number>;
+};
+
+export type Episode = {
+  readonly episode: JsonRecord;
+  /** How many events of the rollout a v1 episode has no place for, by type. */
+  readonly left: ReadonlyMap<EventType, number>;
+};
+
+/**
+ * Builds the episode of one rollout from its events in log order (slices with large values put back). When several events say the same thing, the last one
+ * counts for rewards, metrics and ends, the first for everything else. Null when there is no `rollout.started`. Throws what `readEvent` finds wrong.
+ */
+export async function episodeOf(rollout: string, slices: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<Episode | null> {
+  const parts: Parts = {
+    run: '',
+    started: null,
+    ended: {},
+    traces: new Map(),
+    rewards: new Map(),
+    metrics: new Map(),
+    errors: [],
+    left: new Map(),
+  };
+  for await (const slice of slices) addEvent(exactEvent(slice), parts);
+  return parts.started === null ? null : { episode: episodeFrom(rollout, parts, parts.started), left: parts.left };
+}
+
+function exactEvent(slice: Uint8Array): ExactEvent {
+  const checked = readEvent(slice);
+  if (!checked.ok) throw new TapedeckError(checked.error.code, checked.error.message);
+  const { type, time, run, trace } = checked.value;
+  const exact = upcast(decodeCbor(slice, 0, slice.length, { wholeFloats: true })) as { data: JsonRecord };
+  return { type, time, run: run ?? '', trace: trace ?? null, data: exact.data };
+}
+
+function addEvent(event: ExactEvent, parts: Parts): void {
+  const { type, data } = event;
+  switch (type) {
+    case 'rollout.started':
+      parts.run = event.run;
+      parts.started ??= data;
+      return;
+    case 'rollout.ended':
+      parts.ended = data;
+      return;
+    case 'reward.assigned':
+      return addNamed(event, parts, 'rewards', 'verifiers' in keptOf(data) ? (keptOf(data)['verifiers'] as Json) : rewardBack(data));
+    case 'metric.recorded':
+      return addNamed(event, parts, 'metrics', 'verifiers' in keptOf(data) ? (keptOf(data)['verifiers'] as Json) : metricBack(data));
+    case 'error.recorded': {
+      const error = 'verifiers' in keptOf(data) ? (keptOf(data)['verifiers'] as Json) : errorBack(data);
+      if (data['scope'] === 'rollout') parts.errors.push(error);
+      else if (data['scope'] === 'trace') traceOf(event, parts)?.errors.push(error);
+      else countLeft(type, parts);
+      return;
+    }
+    case 'trace.started':
+    case 'trace.ended':
+    case 'node.appended':
+    case 'call.recorded':
+      return addToTrace(event, traceOf(event, parts) as TraceParts);
+    // what they say is in the messages and in semantic_parents
+    case 'tool.recorded':
+    case 'link.added':
+      return;
+    default:
+      countLeft(type, parts);
+  }
+}
+
+function addToTrace({ type, time, data }: ExactEvent, trace: TraceParts): void {
+  const index = numberOf(data['index']) ?? 0;
+  if (type === 'trace.started') trace.started = data;
+  else if (type === 'trace.ended') trace.ended = data;
+  else if (type === 'call.recorded' && !trace.calls.has(index)) trace.calls.set(index, withRest(callBack(data), data['extra']));
+  else if (type === 'node.appended' && !trace.nodes.has(index)) trace.nodes.set(index, nodeFrom(time, data));
+}
+
+function nodeFrom(time: number, data: JsonRecord): JsonRecord {
+  const extra = keptOf(data);
+  const doubles = new Set(itemsOf(extra['doubles']).map((name) => textOf(name) ?? ''));
+  const streams = tokensToRecord(recordOf(data['tokens']), doubles);
+  const node = withRest({ ...nodeBack(time, data), ...streams }, extra);
+  const entries = Object.entries(node).map(([key, value]) => [key, value instanceof PackedArray ? floatsOf(value) : value] as const);
+  return Object.fromEntries<Json>(entries);
+}
+
+function addNamed(event: ExactEvent, parts: Parts, kind: 'rewards' | 'metrics', value: Json): void {
+  const name = textOf(event.data['name']) ?? '';
+  const { scope } = event.data;
+  if (scope === 'trace') traceOf(event, parts)?.[kind].set(name, value);
+  else if (scope === 'rollout') parts[kind].set(name, value);
+  else countLeft(event.type, parts);
+}
+
+function traceOf(event: ExactEvent, parts: Parts): TraceParts | null {
+  if (event.trace === null) return null;
+  const known = parts.traces.get(event.trace);
+  if (known !== undefined) return known;
+  const fresh: TraceParts = {
+    started: {},
+    ended: null,
+    nodes: new Map(),
+    calls: new Map(),
+    rewards: new Map(),
+    metrics: new Map(),
+    errors: [],
+  };
+  parts.traces.set(event.trace, fresh);
+  return fresh;
+}
+
+function countLeft(type: EventType, parts: Parts): void {
+  parts.left.set(type, (parts.left.get(type) ?? 0) + 1);
+}
+
+function keptOf(data: JsonRecord): JsonRecord {
+  return recordOf(data['extra']) ?? {};
+}
+
+function episodeFrom(rollout: string, parts: Parts, started: JsonRecord): JsonRecord {
+  const head = withRest(episodeHeadBack(rollout, parts.run, started), started['extra']);
+  placeRolloutValues(parts);
+  const traces = [...parts.traces].map(([id, trace]) => traceFrom(id, trace, head['task']));
+  const body = { ...head, ...episodeTailBack(parts.ended), errors: parts.errors, traces };
+  return inOrder(withRest(body, parts.ended['extra']), EPISODE_ORDER);
+}
+
+/** A rollout with one trace: values about the rollout are values about that trace. With several there is no place for them. */
+function placeRolloutValues(parts: Parts): void {
+  const [only, second] = parts.traces.values();
+  for (const kind of ['rewards', 'metrics'] as const) {
+    for (const [name, value] of parts[kind]) {
+      if (only !== undefined && second === undefined && !only[kind].has(name)) only[kind].set(name, value);
+      else countLeft(kind === 'rewards' ? 'reward.assigned' : 'metric.recorded', parts);
+    }
+  }
+}
+
+function traceFrom(id: string, trace: TraceParts, episodeTask: Json | undefined): JsonRecord {
+  const ended = trace.ended ?? {};
+  const kept = keptOf(ended);
+  const verifiers = recordOf(kept['verifiers']) ?? {};
+  const head = withRest(traceHeadBack(id, trace.started, episodeTask), trace.started['extra']);
+  const body: JsonRecord = {
+    ...head,
+    ...traceTailBack(ended, trace.started['started'], trace.ended !== null),
+    nodes: inIndexOrder(trace.nodes),
+    calls: inIndexOrder(trace.calls),
+    rewards: Object.fromEntries(trace.rewards),
+    metrics: Object.fromEntries(trace.metrics),
+    errors: trace.errors,
+  };
+  const whole = withRest(body, kept);
+  const merged = (['rewards', 'metrics'] as const).filter((kind) => isRecord(verifiers[kind]));
+  const both = merged.map((kind) => [kind, { ...(body[kind] as JsonRecord), ...(verifiers[kind] as JsonRecord) }] as const);
+  return inOrder({ ...whole, ...Object.fromEntries<Json>(both) }, TRACE_ORDER);
+}
+
+function inIndexOrder(items: ReadonlyMap<number, JsonRecord>): JsonRecord[] {
+  return [...items].toSorted(([a], [b]) => a - b).map(([, item]) => item);
+}
+
+/** Order in which upstream writes the fields; others follow. */
+const EPISODE_ORDER = ['id', 'env', 'task', 'group', 'run', 'ok', 'is_timeout', 'errors', 'traces'];
+const TRACE_ORDER = [
+  'version', 'id', 'verifiers', 'task', 'agent', 'tools', 'nodes', 'calls', 'request_rewrites', 'response_rewrites', 'rewards', 'metrics', 'info',
+  'extra_usage', 'is_completed', 'ok', 'stop_condition', 'is_timeout', 'errors', 'timing',
+]; // prettier-ignore
+
+function inOrder(record: JsonRecord, order: readonly string[]): JsonRecord {
+  const known = order.filter((key) => Object.hasOwn(record, key));
+  return compact(
+    Object.fromEntries([...known, ...Object.keys(record).filter((key) => !order.includes(key))].map((key) => [key, record[key]])),
+  );
+}
