@@ -3,7 +3,7 @@
 const NAMED: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t', '\u001b': '\\e', '\0': '\\0' };
 
 /** Controls (Cc), marks of format such as bidirectional overrides and invisible spaces (Cf but the joiners of emoji), line separators, halves of surrogate pairs. */
-const UNSAFE = /\p{Cc}|(?![\u200c\u200d\u{e0020}-\u{e007f}])\p{Cf}|\p{Zl}|\p{Zp}|\p{Cs}/gu;
+const UNSAFE = /\p{Cc}|(?!\u200c|\u200d|[\u{e0020}-\u{e007f}])\p{Cf}|\p{Zl}|\p{Zp}|\p{Cs}/gu;
 
 /** Writes unsafe characters as escapes: `\n`, `\e`, `\u202e`. */
 export function visible(text: string): string {

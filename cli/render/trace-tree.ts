@@ -3,7 +3,7 @@
  * with its name, the leaf node.
  */
 import type { Branch } from '../../query/traces/graph.ts';
-import type { JsonFloat, TraceAnswer, TraceCall, TraceNode, TraceReward } from '../../query/traces/trace-answer.ts';
+import type { JsonFloat, TraceAnswer, TraceCall, TraceError, TraceLink, TraceNode, TraceReward } from '../../query/traces/trace-answer.ts';
 import type { Paint } from './paint.ts';
 import { cutTo, padEnd, padStart, visible, widthOf } from './terminal-text.ts';
 
@@ -15,10 +15,18 @@ export function renderTrace(answer: TraceAnswer, columns: number, paint: Paint):
     ...header(answer, paint),
     '',
     ...treeLines(answer, columns, paint),
-    ...section('rewards', answer.rewards.map((reward) => rewardLine(reward, paint)), paint), // prettier-ignore
-    ...section('links', answer.links.map((link) => `${place(link.fromTrace, link.fromNode)} → ${place(link.toTrace, link.toNode)}  ${visible(link.type)}`), paint), // prettier-ignore
-    ...section('failed calls', answer.calls.filter((call) => call.errorType !== null).map((call) => `call ${call.index}${call.node === null ? '' : ` (node ${call.node})`}: ${paint.red(visible(call.errorType ?? ''))} ${cutTo(visible(call.errorMessage ?? ''), columns)}`), paint), // prettier-ignore
-    ...section('errors', answer.errors.map((error) => `${paint.red(visible(error.type))}${error.node === null ? '' : ` at node ${error.node}`} ${cutTo(visible(error.message), columns)}`), paint), // prettier-ignore
+    ...section(
+      'rewards',
+      answer.rewards.map((reward) => rewardLine(reward, paint)),
+      paint,
+    ),
+    ...section('links', answer.links.map(linkLine), paint),
+    ...section('failed calls', failedCalls(answer, columns, paint), paint),
+    ...section(
+      'errors',
+      answer.errors.map((error) => errorLine(error, columns, paint)),
+      paint,
+    ),
     ...footer(answer, paint),
   ];
 }
@@ -66,7 +74,8 @@ function treeLines(answer: TraceAnswer, columns: number, paint: Paint): string[]
   const open: Item[] = tops.toReversed().map((node) => ({ node, prefix: '', marker: '' }));
   for (let item = open.pop(); item !== undefined; item = open.pop()) {
     const { node, prefix, marker } = item;
-    lines.push(nodeLine(node, `${prefix}${marker}`, calls.get(node.index), { isOrphan: orphans.has(node.index), isTop: marker === '' && prefix === '' && node.parent !== null && !shown.has(node.parent) }, columns, paint)); // prettier-ignore
+    const marks = { isOrphan: orphans.has(node.index), isCutOff: node.parent !== null && !shown.has(node.parent) };
+    lines.push(nodeLine(node, `${prefix}${marker}`, calls.get(node.index), marks, columns, paint));
     const below = prefix + (marker === '' ? '' : marker === '└─ ' ? '   ' : '│  ');
     const branch = branches.get(node.index);
     if (branch !== undefined && answer.graph.branchCount > 1) lines.push(`${below}${paint.dim(branchLine(branch))}`);
@@ -79,7 +88,7 @@ function treeLines(answer: TraceAnswer, columns: number, paint: Paint): string[]
   return lines;
 }
 
-type Marks = { readonly isOrphan: boolean; readonly isTop: boolean };
+type Marks = { readonly isOrphan: boolean; readonly isCutOff: boolean };
 
 function nodeLine(node: TraceNode, lead: string, call: TraceCall | undefined, marks: Marks, columns: number, paint: Paint): string {
   const role = visible(node.role);
@@ -90,7 +99,7 @@ function nodeLine(node: TraceNode, lead: string, call: TraceCall | undefined, ma
     ...(node.forkReason === null ? [] : [paint.yellow(`fork: ${visible(node.forkReason)}`)]),
     ...(marks.isOrphan
       ? [paint.yellow(`parent #${node.parent ?? '?'} missing`)]
-      : marks.isTop
+      : marks.isCutOff
         ? [paint.dim(`below #${node.parent ?? '?'}`)]
         : []),
     ...(node.policyVersion === null ? [] : [paint.dim(`v${node.policyVersion}`)]),
@@ -124,6 +133,23 @@ function rewardLine({ name, score, weight, scope, node, source }: TraceReward, p
   const shown = score === null ? paint.dim('not scored') : paint.bold(floatText(score));
   const times = weight === null || weight === 1 ? '' : ` × ${floatText(weight)}`;
   return `${visible(name)} ${shown}${times}  ${paint.dim(`${scope}${node === null ? '' : ` #${node}`}${source === null ? '' : `, ${visible(source)}`}`)}`;
+}
+
+function linkLine({ fromTrace, fromNode, toTrace, toNode, type }: TraceLink): string {
+  return `${place(fromTrace, fromNode)} → ${place(toTrace, toNode)}  ${visible(type)}`;
+}
+
+function failedCalls(answer: TraceAnswer, columns: number, paint: Paint): string[] {
+  return answer.calls
+    .filter((call) => call.errorType !== null)
+    .map(({ index, node, errorType, errorMessage }) => {
+      const where = node === null ? '' : ` (node ${node})`;
+      return `call ${index}${where}: ${paint.red(visible(errorType ?? ''))} ${cutTo(visible(errorMessage ?? ''), columns)}`;
+    });
+}
+
+function errorLine({ type, node, message }: TraceError, columns: number, paint: Paint): string {
+  return `${paint.red(visible(type))}${node === null ? '' : ` at node ${node}`} ${cutTo(visible(message), columns)}`;
 }
 
 function footer(answer: TraceAnswer, paint: Paint): string[] {
