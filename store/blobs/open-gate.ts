@@ -12,14 +12,28 @@ export interface OpenGate {
    * `work` last noted as the reason; the work's signal has then aborted.
    */
   run<T>(doing: string, signal: AbortSignal | undefined, work: (signal: AbortSignal, note: Note) => Promise<T>): Promise<T>;
-  /** Resolves when everything that was let in has settled. Idempotent. */
+  /**
+   * Resolves when everything that was let in has settled, also work whose caller was told of an abort or a deadline. Idempotent. Rejects with `deadline_exceeded` after
+   * 30 seconds.
+   */
   close(): Promise<void>;
 }
+
+const CLOSE_MS = 30_000;
 
 /** `what` names the thing behind the gate in messages: "the blob directory". */
 export function openGate(what: string, clock: Clock, deadlineMs: number): OpenGate {
   const running = new Set<Promise<unknown>>();
-  let closed = false;
+  let closing: Promise<void> | null = null;
+
+  function tracked<T>(job: Promise<T>): Promise<T> {
+    const settled: Promise<unknown> = job.then(
+      () => running.delete(settled),
+      () => running.delete(settled),
+    );
+    running.add(settled);
+    return job;
+  }
 
   async function within<T>(
     doing: string,
@@ -31,7 +45,7 @@ export function openGate(what: string, clock: Clock, deadlineMs: number): OpenGa
       obstacle = text;
     };
     try {
-      return await withDeadline(clock, deadlineMs, `${what} to ${doing}`, (inner) => work(inner, note), signal);
+      return await withDeadline(clock, deadlineMs, `${what} to ${doing}`, (inner) => tracked(work(inner, note)), signal);
     } catch (error) {
       if (!isTapedeckError(error, 'deadline_exceeded')) throw error;
       const message = obstacle === '' ? error.message : `${error.message} (last: ${obstacle})`;
@@ -41,19 +55,15 @@ export function openGate(what: string, clock: Clock, deadlineMs: number): OpenGa
 
   return {
     async run(doing, signal, work) {
-      if (closed) throw new TapedeckError('closed', `${what} is closed`);
+      if (closing !== null) throw new TapedeckError('closed', `${what} is closed`);
       if (signal?.aborted) throw new TapedeckError('aborted', `aborted before ${what} was to ${doing}`, { cause: signal.reason });
-      const job = within(doing, signal, work);
-      running.add(job);
-      try {
-        return await job;
-      } finally {
-        running.delete(job);
-      }
+      return within(doing, signal, work);
     },
-    async close() {
-      closed = true;
-      await Promise.allSettled(running);
+    close() {
+      closing ??= withDeadline(clock, CLOSE_MS, `${what} to finish`, async () => {
+        await Promise.all(running);
+      });
+      return closing;
     },
   };
 }
