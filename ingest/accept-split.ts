@@ -3,7 +3,8 @@ import type { ByteWriter } from '../base/byte-writer.ts';
 import { isTapedeckError } from '../base/errors.ts';
 import { fail, ok, type Problem, type Result } from '../base/result.ts';
 import { splitCborItems } from '../events/codec/cbor-items.ts';
-import { jsonToCbor, splitJsonItems, splitNdjson } from '../events/codec/json-to-cbor.ts';
+import { splitJsonItems, splitNdjson } from '../events/codec/json-items.ts';
+import { jsonToCbor } from '../events/codec/json-to-cbor.ts';
 import type { Media } from './accept-media.ts';
 
 export type Range = { readonly start: number; readonly end: number };

@@ -151,7 +151,7 @@ function readSimple(c: Cursor): unknown {
 }
 
 function float(c: Cursor, value: number): number | WholeFloat {
-  return c.wholeFloats === true ? WholeFloat.box(value) : value;
+  return c.wholeFloats ? WholeFloat.box(value) : value;
 }
 
 /** IEEE 754 half precision (RFC 8949 appendix D). */

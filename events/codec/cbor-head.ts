@@ -29,13 +29,13 @@ export type Cursor = {
   major: number;
   info: number;
   value: number;
-  wholeFloats?: true;
+  wholeFloats: boolean;
 };
 
 /** A cursor over `bytes[start, end)`; copies nothing. */
 export function cursorOver(bytes: Uint8Array, start: number, end: number): Cursor {
   if (start < 0 || end > bytes.length || start > end) throw new RangeError(`no range ${start}..${end} in ${bytes.length} bytes`);
-  return { bytes: asBuffer(bytes), at: start, end, major: 0, info: 0, value: 0 };
+  return { bytes: asBuffer(bytes), at: start, end, major: 0, info: 0, value: 0, wholeFloats: false };
 }
 
 export function asBuffer(bytes: Uint8Array): Buffer {

@@ -42,3 +42,11 @@ export function unexpected(c: JsonCursor, wanted: string): TapedeckError {
     ? jsonError('invalid_json', `the text ends where ${wanted} should be: it was cut off`, c.at)
     : jsonError('invalid_json', `${wanted} should be here`, c.at);
 }
+
+/** True after the closing byte; false after a comma. */
+export function endsHere(c: JsonCursor, close: number): boolean {
+  const next = nextByte(c);
+  if (next !== COMMA && next !== close) throw unexpected(c, close === CLOSE_ARRAY ? 'a comma or ]' : 'a comma or }');
+  c.at++;
+  return next === close;
+}

@@ -1,7 +1,6 @@
 /** Token streams of JSON: an array of numbers, or base64 of the little-endian bytes, becomes one typed array. */
 import type { ByteWriter } from '../../base/byte-writer.ts';
 import type { Dtype } from '../packed-array.ts';
-import { DTYPES } from '../packed-array.ts';
 import { writeHead } from './cbor-encode.ts';
 import { MAJOR } from './cbor-head.ts';
 import { CLOSE_ARRAY, COMMA, jsonError, nextByte, OPEN_OBJECT, unexpected, type JsonCursor } from './json-cursor.ts';
@@ -12,16 +11,11 @@ import { TAG_OF } from './typed-array-tags.ts';
 export type ReadFloatObject = (c: JsonCursor) => number;
 
 type StreamDtype = 'u8' | 'u32' | 'f32';
-type Scratch = Uint8Array | Uint32Array | Float32Array;
 const MAKE = { u8: Uint8Array, u32: Uint32Array, f32: Float32Array } as const;
 const FIRST_LENGTH = 4096;
 const KEEP_UP_TO = 1 << 18;
-/** Re-used between calls, so that a stream allocates nothing; one that grew huge is not kept. */
-const kept: Record<StreamDtype, Scratch> = {
-  u8: new Uint8Array(FIRST_LENGTH),
-  u32: new Uint32Array(FIRST_LENGTH),
-  f32: new Float32Array(FIRST_LENGTH),
-};
+/** Numbers as they are read, re-used between calls; one kind of array for all streams keeps the loop fast. One that grew huge is not kept. */
+let kept = new Float64Array(FIRST_LENGTH);
 
 /** Appends the array of numbers at the cursor (on its opening bracket) as a typed array; `field` names it in errors. Errors: `wrong_type`, `number_out_of_range`. */
 export function writeNumberStream(
@@ -31,27 +25,29 @@ export function writeNumberStream(
   out: ByteWriter,
   readFloatObject: ReadFloatObject,
 ): void {
-  let scratch = kept[dtype];
+  let numbers = kept;
   let n = 0;
   c.at++;
   if (nextByte(c) === CLOSE_ARRAY) c.at++;
   else {
     for (;;) {
-      if (n === scratch.length) scratch = grown(dtype, scratch);
+      if (n === numbers.length) numbers = grown(numbers);
       const first = nextByte(c);
-      scratch[n++] = dtype === 'f32' ? readFloat(c, first, field, readFloatObject) : readUnsigned(c, first, field, dtype);
+      numbers[n++] = dtype === 'f32' ? readFloat(c, first, field, readFloatObject) : readUnsigned(c, first, field, dtype);
       const next = nextByte(c);
       if (next !== COMMA && next !== CLOSE_ARRAY) throw unexpected(c, 'a comma or the end of the array');
       c.at++;
       if (next === CLOSE_ARRAY) break;
     }
   }
-  if (scratch.length <= KEEP_UP_TO) kept[dtype] = scratch;
-  writeTypedBytes(dtype, new Uint8Array(scratch.buffer, 0, n * DTYPES[dtype]), out);
+  if (numbers.length <= KEEP_UP_TO) kept = numbers;
+  const elements = new MAKE[dtype](n);
+  elements.set(numbers.subarray(0, n));
+  writeTypedBytes(dtype, new Uint8Array(elements.buffer), out);
 }
 
-function grown(dtype: StreamDtype, full: Scratch): Scratch {
-  const larger = new MAKE[dtype](full.length * 2);
+function grown(full: Float64Array<ArrayBuffer>): Float64Array<ArrayBuffer> {
+  const larger = new Float64Array(full.length * 2);
   larger.set(full);
   return larger;
 }
@@ -65,7 +61,7 @@ function readFloat(c: JsonCursor, first: number, field: string, readFloatObject:
 function readUnsigned(c: JsonCursor, first: number, field: string, dtype: 'u8' | 'u32'): number {
   const { at } = c;
   const digit = first - 0x30;
-  if (digit > 0 && digit <= 9) {
+  if (digit >= 0 && digit <= 9) {
     const value = shortInteger(c);
     if (value >= 0) return inRange(value, field, dtype, at);
   }
@@ -75,7 +71,7 @@ function readUnsigned(c: JsonCursor, first: number, field: string, dtype: 'u8' |
   throw notANumber(c, field);
 }
 
-/** A plain integer of up to nine digits, or -1 (nothing read) when the literal is longer or no integer. */
+/** A plain integer of up to nine digits, or -1 (nothing read) when the literal is anything else. */
 function shortInteger(c: JsonCursor): number {
   const { bytes, at } = c;
   const limit = Math.min(c.end, at + 10);
@@ -84,7 +80,7 @@ function shortInteger(c: JsonCursor): number {
     const b = bytes[p] as number;
     const digit = b - 0x30;
     if (digit < 0 || digit > 9) {
-      if (b === 0x2e || (b | 0x20) === 0x65) return -1;
+      if (b === 0x2e || (b | 0x20) === 0x65 || (bytes[at] === 0x30 && p > at + 1)) return -1;
       c.at = p;
       return value;
     }

@@ -67,33 +67,34 @@ function unterminated(c: JsonCursor): Error {
 
 /** One escape, decoded: its code point (a lone surrogate stands for itself) and how many bytes it takes in the text. */
 const escape = { codePoint: 0, width: 0 };
+/** Room for the longest head; the string is decoded behind it in one pass and moved up to the head that it turned out to need. */
+const HEAD_ROOM = 12;
 
 function writeEscaped(c: JsonCursor, start: number, firstEscape: number, out: ByteWriter): void {
   const { bytes } = c;
-  let length = firstEscape - start;
+  const from = out.length;
+  out.reserve(HEAD_ROOM + firstEscape - start);
+  out.length += HEAD_ROOM;
+  copyRun(bytes, start, firstEscape, out);
   let lone = false;
   let p = firstEscape;
   while (bytes[p] !== QUOTE) {
     readEscape(c, p);
-    lone ||= isSurrogate(escape.codePoint);
-    length += utf8Width(escape.codePoint);
-    const next = runEnd(c, p + escape.width);
-    length += next - p - escape.width;
-    p = next;
-  }
-  if (lone) writeHead(MAJOR.tag, TAG.wtf8, out);
-  writeHead(lone ? MAJOR.bytes : MAJOR.text, length, out);
-  out.reserve(length + 4);
-  copyRun(bytes, start, firstEscape, out);
-  p = firstEscape;
-  while (bytes[p] !== QUOTE) {
-    readEscape(c, p);
-    out.length = writeCodePoint(out.reserve(4), out.length, escape.codePoint);
-    const next = runEnd(c, p + escape.width);
-    copyRun(bytes, p + escape.width, next, out);
-    p = next;
+    const { codePoint } = escape;
+    if (codePoint >= 0xd800 && codePoint <= 0xdfff) lone = true;
+    out.length = writeCodePoint(out.reserve(4), out.length, codePoint);
+    const run = p + escape.width;
+    p = runEnd(c, run);
+    copyRun(bytes, run, p, out);
   }
   c.at = p + 1;
+  const body = from + HEAD_ROOM;
+  const end = out.length;
+  out.length = from;
+  if (lone) writeHead(MAJOR.tag, TAG.wtf8, out);
+  writeHead(lone ? MAJOR.bytes : MAJOR.text, end - body, out);
+  out.reserve(0).copyWithin(out.length, body, end);
+  out.length += end - body;
 }
 
 function readEscape(c: JsonCursor, at: number): void {
@@ -102,8 +103,8 @@ function readEscape(c: JsonCursor, at: number): void {
   const kind = bytes[at + 1] as number;
   escape.width = 2;
   if (kind !== 0x75) {
-    const byte = SHORT_ESCAPES[kind];
-    if (byte === undefined) throw jsonError('invalid_json', 'an unknown escape in a string', at);
+    const byte = SHORT_ESCAPES[kind] as number;
+    if (byte === 0) throw jsonError('invalid_json', 'an unknown escape in a string', at);
     escape.codePoint = byte;
     return;
   }
@@ -128,14 +129,6 @@ function readUnit(c: JsonCursor, at: number): number {
   const e = hex(5);
   if ((a | b | d | e) < 0) throw jsonError('invalid_json', 'a \\u escape needs four hexadecimal digits', at);
   return (a << 12) | (b << 8) | (d << 4) | e;
-}
-
-function isSurrogate(cp: number): boolean {
-  return cp >= 0xd800 && cp <= 0xdfff;
-}
-
-function utf8Width(cp: number): number {
-  return cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x1_0000 ? 3 : 4;
 }
 
 function copyRun(bytes: Buffer, start: number, end: number, out: ByteWriter): void {

@@ -3,25 +3,19 @@
  * surrogates must survive. Containers of 24 and more entries get indefinite length, so that no byte is ever moved to make room for a count.
  */
 import type { ByteWriter } from '../../base/byte-writer.ts';
-import { TapedeckError } from '../../base/errors.ts';
-import { fail, ok, type Result } from '../../base/result.ts';
 import { writeFloat64, writeHead, writeText } from './cbor-encode.ts';
 import { decodeCbor } from './cbor-decode.ts';
 import { asBuffer, MAJOR, MAX_DEPTH } from './cbor-head.ts';
 import { internText } from './intern.ts';
-import { CLOSE_ARRAY, CLOSE_OBJECT, COLON, COMMA, expect, jsonError, nextByte, OPEN_ARRAY, OPEN_OBJECT, QUOTE, unexpected, type JsonCursor } from './json-cursor.ts'; // prettier-ignore
+import { CLOSE_ARRAY, CLOSE_OBJECT, COLON, endsHere, expect, jsonError, nextByte, OPEN_ARRAY, OPEN_OBJECT, QUOTE, unexpected, type JsonCursor } from './json-cursor.ts'; // prettier-ignore
 import { writeJsonNumber } from './json-numbers.ts';
 import { decodeEscape, isEscapeKey } from './json-escapes.ts';
 import { decodeBase64, isStreamDtype, writeNumberStream, writeTypedBytes } from './json-streams.ts';
-import type { Range } from './cbor-items.ts';
-import { skipJsonString, writeJsonString } from './json-strings.ts';
+import { writeJsonString } from './json-strings.ts';
 import { KeySet } from './key-set.ts';
 import { childPlace, EVENT_PLACE, hasKeys, type Place } from './stream-places.ts';
 import { firstInvalidUtf8 } from './utf8.ts';
 import { DTYPES, type Dtype } from '../packed-array.ts';
-
-/** 1 for the bytes that decide where a value ends: quotes and brackets. */
-const BRACKETS = Uint8Array.from({ length: 256 }, (_, b) => ('"{}[]'.includes(String.fromCharCode(b)) ? 1 : 0));
 
 /** The text being read and where its CBOR goes. */
 type Transcoder = JsonCursor & { readonly out: ByteWriter; readonly keys: KeySet; readonly foreign: boolean };
@@ -155,14 +149,6 @@ function textAt(out: ByteWriter, at: number): string | null {
   return length >= 0 && length < 24 ? internText(bytes, at + 1, length) : null;
 }
 
-/** True after the closing byte; false after a comma. */
-function endsHere(t: JsonCursor, close: number): boolean {
-  const next = nextByte(t);
-  if (next !== COMMA && next !== close) throw unexpected(t, close === CLOSE_ARRAY ? 'a comma or ]' : 'a comma or }');
-  t.at++;
-  return next === close;
-}
-
 function closeContainer(out: ByteWriter, head: number, major: number, count: number): void {
   out.reserve(0)[head] = (major << 5) | (count < 24 ? count : 31);
   if (count >= 24) out.byte(0xff);
@@ -197,16 +183,32 @@ function unescape(t: Transcoder, opened: number, head: number, firstValue: numbe
 
 function writeStream(t: Transcoder, depth: number, place: Place, dtype: Dtype, first: number): void {
   if (first === OPEN_ARRAY && isStreamDtype(dtype)) return writeNumberStream(t, place.path, dtype, t.out, () => readFloatObject(t, depth));
-  const { at, out } = t;
-  const start = out.length;
-  writeJsonString(t, out);
-  const text = decodeCbor(out.view(), start, out.length) as string;
-  const bytes = decodeBase64(text);
+  const { at } = t;
+  const bytes = decodeBase64(readPlainString(t) ?? readString(t));
   if (bytes === null || bytes.length % DTYPES[dtype] !== 0) {
     throw jsonError('wrong_type', `${place.path} as text must be padded base64 of whole little-endian ${dtype} elements`, at);
   }
+  writeTypedBytes(dtype, bytes, t.out);
+}
+
+/** The string at the cursor when it has no escapes (base64 has none, but some writers escape the slash), else null and nothing is read. */
+function readPlainString(t: Transcoder): string | null {
+  const start = t.at + 1;
+  const end = t.bytes.indexOf(QUOTE, start);
+  if (end < 0 || end >= t.end) return null;
+  const text = t.bytes.toString('latin1', start, end);
+  if (text.includes('\\')) return null;
+  t.at = end + 1;
+  return text;
+}
+
+function readString(t: Transcoder): string {
+  const { out } = t;
+  const start = out.length;
+  writeJsonString(t, out);
+  const text = decodeCbor(out.view(), start, out.length) as string;
   out.length = start;
-  writeTypedBytes(dtype, bytes, out);
+  return text;
 }
 
 /** An element `{"$float":…}` of a float stream. */
@@ -222,86 +224,4 @@ function readFloatObject(t: Transcoder, depth: number): number {
 
 function tooDeep(t: Transcoder): Error {
   return jsonError('too_deep', `objects and arrays nest deeper than ${MAX_DEPTH}: flatten the value or send it as text`, t.at);
-}
-
-/**
- * The byte range of every event of a JSON body: one object, or an array. Looks at brackets and strings only: what is wrong inside an item is
- * found by `jsonToCbor`, for that item alone. Stops after `maxItems` ranges. Errors: `invalid_json`; it refuses the whole body.
- */
-export function splitJsonItems(body: Uint8Array, maxItems = Infinity): Result<Range[]> {
-  try {
-    return ok(split({ bytes: asBuffer(body), at: startsWithBom(body) ? 3 : 0, end: body.length }, maxItems));
-  } catch (error) {
-    if (error instanceof TapedeckError) return fail(error.code, error.message);
-    throw error;
-  }
-}
-
-function split(c: JsonCursor, maxItems: number): Range[] {
-  const first = nextByte(c);
-  if (first !== OPEN_OBJECT && first !== OPEN_ARRAY) throw unexpected(c, 'an object (one event) or an array of events');
-  const items: Range[] = [];
-  if (first === OPEN_OBJECT) {
-    items.push(takeItem(c));
-  } else {
-    c.at++;
-    if (nextByte(c) === CLOSE_ARRAY) c.at++;
-    else {
-      do items.push(takeItem(c));
-      while (!endsHere(c, CLOSE_ARRAY) && items.length < maxItems);
-    }
-    if (items.length >= maxItems) return items;
-  }
-  if (nextByte(c) !== -1) throw jsonError('invalid_json', 'text follows the end of the body: send an array, or application/x-ndjson', c.at);
-  return items;
-}
-
-function startsWithBom(body: Uint8Array): boolean {
-  return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
-}
-
-/** Moves past one value: a container by counting brackets of any kind, anything else up to the comma or bracket after it. */
-function takeItem(c: JsonCursor): Range {
-  const first = nextByte(c);
-  const start = c.at;
-  if (first === OPEN_OBJECT || first === OPEN_ARRAY) skipContainer(c);
-  else if (first === QUOTE) skipJsonString(c);
-  else while (c.at < c.end && BRACKETS[c.bytes[c.at] as number] === 0 && c.bytes[c.at] !== COMMA) c.at++;
-  if (c.at === start) throw unexpected(c, 'a value');
-  return { start, end: c.at };
-}
-
-function skipContainer(c: JsonCursor): void {
-  const { bytes, end } = c;
-  let depth = 0;
-  for (let p = c.at; p < end; p++) {
-    const b = bytes[p] as number;
-    if (BRACKETS[b] === 0) continue;
-    if (b === QUOTE) {
-      c.at = p;
-      skipJsonString(c);
-      p = c.at - 1;
-    } else if (b === OPEN_OBJECT || b === OPEN_ARRAY) {
-      depth++;
-    } else if (--depth === 0) {
-      c.at = p + 1;
-      return;
-    }
-  }
-  c.at = end;
-  throw unexpected(c, 'the end of an event');
-}
-
-/** The non-blank lines of a newline-delimited body, whatever is in them; a last line that was cut off is a line too. */
-export function splitNdjson(body: Uint8Array, maxItems = Infinity): Range[] {
-  const bytes = asBuffer(body);
-  const items: Range[] = [];
-  let start = startsWithBom(body) ? 3 : 0;
-  while (start < bytes.length && items.length < maxItems) {
-    const newline = bytes.indexOf(0x0a, start);
-    const end = newline < 0 ? bytes.length : newline;
-    if (nextByte({ bytes, at: start, end }) !== -1) items.push({ start, end });
-    start = end + 1;
-  }
-  return items;
 }
