@@ -118,7 +118,8 @@ SETTINGS {{settings}};
 CREATE TABLE IF NOT EXISTS {{table projects}}
 (
     project LowCardinality(String),
-    database String
+    database String,
+    views String
 )
 ENGINE = {{everywhere}}
 ORDER BY (project)

@@ -1,0 +1,202 @@
+/** Views of policies, optimizer steps, teachers, feeds and batches. */
+import { ANNOTATION_STREAMS } from '../projections/trainer.ts';
+import { POSITION_COLUMNS } from './judgement-views.ts';
+import { bitNames, column, finalOf, maybeId, maybeNode, plain, plains, PROJECT_AND_RUN, ROLLOUT, TRACE, type View, type ViewSource } from './view.ts'; // prettier-ignore
+
+const FEED = plain('feed', 'feed id');
+const TIMELINE = plain('timeline', 'timeline of the feed: a rewind starts the next one');
+const TIME = plain('time', "producer's clock");
+const EXTRA = plain('extra', 'what the producer could not map, as JSON text');
+
+/** The latest event per key, as the tuple `last`. */
+function latestOf(table: string, keys: string, values: string): (source: ViewSource) => string {
+  return ({ db, project }) =>
+    `FROM (SELECT ${keys}, argMax((${values}), (_offset, _partition)) AS last FROM ${db}${table} FINAL WHERE project = ${project} GROUP BY ${keys}) AS t`;
+}
+
+export const policies: View = {
+  name: 'policies',
+  about: 'Published weights. Version n = weights after optimizer step n.',
+  columns: [
+    ...PROJECT_AND_RUN,
+    plain('version', 'policy version'),
+    TIMELINE,
+    column('step', 't.last.1', 'optimizer step'),
+    column('uri', 't.last.2', 'where the weights are'),
+    column('trainer', 't.last.3', 'who trained them'),
+    column('extra', 't.last.4', EXTRA.meaning),
+    column('time', 't.last.5', TIME.meaning),
+  ],
+  from: latestOf('policies', 'project, run, version, timeline', 'step, uri, trainer, extra, time'),
+  example: 'SELECT run, version, step, time FROM policies ORDER BY version DESC LIMIT 10',
+};
+
+export const trainerSteps: View = {
+  name: 'trainer_steps',
+  about: 'Optimizer steps with what the trainer measured; the latest event of each step counts.',
+  columns: [
+    ...PROJECT_AND_RUN,
+    plain('step', 'optimizer step'),
+    maybeId('feed', 'feed it trained from'),
+    TIMELINE,
+    column('batch', 't.last.1', 'batch it trained on'),
+    column('metrics', 't.last.2', 'loss, kl, entropy, … as JSON text'),
+    column('extra', 't.last.3', EXTRA.meaning),
+    column('time', 't.last.4', TIME.meaning),
+  ],
+  from: latestOf('trainer_steps', 'project, run, feed, timeline, step', 'batch, metrics, extra, time'),
+  example: "SELECT step, JSONExtractFloat(metrics, 'loss') AS loss FROM trainer_steps ORDER BY step",
+};
+
+export const referenceScores: View = {
+  name: 'reference_scores',
+  about: 'Log-probabilities a teacher gave later, one list per node and event.',
+  columns: [
+    ...PROJECT_AND_RUN,
+    ROLLOUT,
+    TRACE,
+    plain('node', 'index of the node'),
+    ...plains({ source: 'teacher', version: 'version of the teacher', id: 'event id' }),
+    plain('logprobs', 'one per sampled token of the node', 'nats'),
+    EXTRA,
+    TIME,
+    ...POSITION_COLUMNS,
+  ],
+  from: finalOf('reference_scores'),
+  example: 'SELECT source, count() AS nodes, sum(length(logprobs)) AS tokens FROM reference_scores GROUP BY source',
+};
+
+export const trainerAnnotations: View = {
+  name: 'trainer_annotations',
+  about: 'What a trainer computed per token of a branch it trained on.',
+  columns: [
+    ...PROJECT_AND_RUN,
+    ROLLOUT,
+    TRACE,
+    plain('leaf', 'leaf node of the branch'),
+    maybeId('feed', 'feed id'),
+    TIMELINE,
+    plain('step', 'optimizer step'),
+    plain('id', 'event id'),
+    column('streams', bitNames('t._streams', ANNOTATION_STREAMS), 'which streams were given'),
+    plain('trainer_logprobs', 'log-probabilities under the trained policy', 'nats'),
+    plain('entropies', 'entropy of the distribution at each token', 'nats'),
+    plain('is_masked', '1 where the trainer masked the token'),
+    EXTRA,
+    TIME,
+    ...POSITION_COLUMNS,
+  ],
+  from: finalOf('trainer_annotations'),
+  example: 'SELECT step, count() AS branches FROM trainer_annotations GROUP BY step ORDER BY step',
+};
+
+const first = (value: string, type: string): string => `argMinIf(t.${value}, t._offset, t.type = '${type}' AND t.${value} IS NOT NULL)`;
+const firstTime = (type: string): string => `if(countIf(t.type = '${type}') = 0, NULL, argMinIf(t.time, t._offset, t.type = '${type}'))`;
+
+/** Batches of one project, the first decision of each kind counts; a rewind to n abandons later batches of older timelines. */
+function batchRowsOf({ db, project }: ViewSource): string {
+  const rewinds = `(SELECT feed, groupArray((timeline, assumeNotNull(rewound_to))) AS rewinds FROM ${db}feed_events FINAL WHERE project = ${project} AND type = 'feed.rewound' GROUP BY feed)`;
+  return (
+    `(SELECT t.project AS project, any(nullIf(t.run, '')) AS run, t.feed AS feed, t.timeline AS timeline, assumeNotNull(t.n) AS n, ` +
+    `${first('batch_id', 'batch.cut')} AS batch_id, ${first('algorithm', 'batch.cut')} AS algorithm, ${first('policy_version', 'batch.cut')} AS policy_version, ` +
+    `${firstTime('batch.cut')} AS cut, ${firstTime('batch.committed')} AS committed, ${first('step', 'batch.committed')} AS step, ` +
+    `arrayExists(x -> x.1 > timeline AND x.2 < n, any(r.rewinds)) AS abandoned, argMinIf(t.data, t._offset, t.type = 'batch.cut') AS data ` +
+    `FROM (SELECT project, run, feed, timeline, n, type, batch_id, algorithm, policy_version, step, data, time, _offset FROM ${db}feed_events FINAL WHERE project = ${project} AND type LIKE 'batch.%') AS t ` +
+    `LEFT JOIN ${rewinds} AS r ON t.feed = r.feed GROUP BY t.project, t.feed, t.timeline, t.n)`
+  );
+}
+
+const BATCH = [
+  plain('project', 'tenant'),
+  plain('run', 'run id, where the feed named one'),
+  FEED,
+  TIMELINE,
+  plain('n', 'number of the batch; batch n trains step n'),
+  plain('batch_id', 'id of the batch: a hash of what is in it'),
+];
+
+export const batches: View = {
+  name: 'batches',
+  about: 'Training batches of the feeds: when they were cut and committed.',
+  columns: [
+    ...BATCH,
+    plain('algorithm', 'algorithm that prepared it'),
+    plain('policy_version', 'policy version at the cut'),
+    plain('cut', 'when it was cut'),
+    plain('committed', 'when the trainer committed it; NULL while it has not'),
+    plain('step', 'optimizer step that trained on it'),
+    plain('abandoned', 'whether a rewind gave it up'),
+    plain('data', 'the cut as JSON text: counts, handles of row and exclusion lists'),
+  ],
+  from: (source) => `FROM ${batchRowsOf(source)} AS t`,
+  example: 'SELECT feed, n, algorithm, cut, committed FROM batches WHERE NOT abandoned ORDER BY feed, n',
+};
+
+export const batchRows: View = {
+  name: 'batch_rows',
+  about: 'The lineage: which branches each batch trained on, under which policy version, with which advantage.',
+  columns: [
+    plain('project', 'tenant'),
+    plain('run', 'run id'),
+    ROLLOUT,
+    TRACE,
+    plain('group', 'group id'),
+    FEED,
+    TIMELINE,
+    plain('n', 'number of the batch'),
+    plain('batch_id', 'id of the batch'),
+    column('policy_version', 'b.policy_version', 'policy version at the cut'),
+    column('step', 'b.step', 'optimizer step that trained on it; NULL while not committed'),
+    column('abandoned', 'b.abandoned', 'whether a rewind gave the batch up'),
+    plain('row_id', 'id of the row'),
+    plain('leaf', 'leaf node of the branch'),
+    ...plains({ rank: 'data-parallel rank', micro_batch: 'micro-batch on that rank', position: 'place in the micro-batch' }),
+    plain('seq_len', 'length of the row', 'tokens'),
+    plain('advantage', 'advantage of the row'),
+    plain('weights', 'loss weights as JSON text'),
+    plain('staleness', 'steps between the oldest sampling policy and this step', 'steps'),
+  ],
+  from: (source) =>
+    `FROM (SELECT project, run, rollout, trace, \`group\`, feed, timeline, n, batch_id, row_id, leaf, rank, micro_batch, position, seq_len, advantage, weights, staleness FROM ${source.db}batch_rows FINAL WHERE project = ${source.project}) AS t ` +
+    `LEFT JOIN ${batchRowsOf(source)} AS b ON t.feed = b.feed AND t.timeline = b.timeline AND t.n = b.n`,
+  example: 'SELECT step, count() AS rows, sum(seq_len) AS tokens, avg(advantage) AS advantage FROM batch_rows GROUP BY step ORDER BY step',
+}; // prettier-ignore
+
+export const droppedSamples: View = {
+  name: 'dropped_samples',
+  about: 'Samples a feed did not train on, and why.',
+  columns: [
+    plain('project', 'tenant'),
+    maybeId('run', 'run id'),
+    ROLLOUT,
+    maybeId('trace', 'trace id'),
+    maybeNode('leaf', '_leaf', 'leaf node of the branch'),
+    FEED,
+    TIMELINE,
+    plain('n', 'number of the batch it would have been in'),
+    plain('reason', 'why it was dropped'),
+    plain('staleness', 'its staleness', 'steps'),
+    plain('length', 'its length', 'tokens'),
+    EXTRA,
+    TIME,
+  ],
+  from: finalOf('dropped_samples'),
+  example: 'SELECT feed, reason, count() AS dropped, sum(length) AS tokens FROM dropped_samples GROUP BY feed, reason',
+};
+
+export const feedDecisions: View = {
+  name: 'feed_decisions',
+  about: 'Every decision of every feed in order.',
+  columns: [
+    plain('project', 'tenant'),
+    maybeId('run', 'run id'),
+    FEED,
+    TIMELINE,
+    ...plains({ type: 'event type', n: 'number of the batch', batch_id: 'id of the batch', holder: 'holder of the lease', step: 'optimizer step' }),
+    ...plains({ reason: 'reason', group: 'group id', data: 'the decision as JSON text', id: 'event id' }),
+    TIME,
+    ...POSITION_COLUMNS,
+  ],
+  from: finalOf('feed_events'),
+  example: 'SELECT time, type, n, holder FROM feed_decisions ORDER BY time',
+}; // prettier-ignore

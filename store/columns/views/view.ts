@@ -1,0 +1,71 @@
+/** What a view is: its columns with their meaning, and the SQL behind each. The views of a project, docs/sql.md and the catalogue test all come from this. */
+
+export type ViewColumn = {
+  readonly name: string;
+  /** The expression over the tables in `from` (aliased `t`). */
+  readonly sql: string;
+  readonly meaning: string;
+  readonly unit?: string;
+};
+
+export type ViewSource = {
+  /** Back-quoted name of the database that holds the tables, with a dot behind it. */
+  readonly db: string;
+  /** The project as a string literal: the only project the view can ever show. */
+  readonly project: string;
+};
+
+export type View = {
+  readonly name: string;
+  readonly about: string;
+  readonly columns: readonly ViewColumn[];
+  /** Everything behind the column list. */
+  readonly from: (source: ViewSource) => string;
+  /** A query people start from; a test runs it. */
+  readonly example: string;
+};
+
+export function column(name: string, sql: string, meaning: string, unit?: string): ViewColumn {
+  return unit === undefined ? { name, sql, meaning } : { name, sql, meaning, unit };
+}
+
+/** A column of the table under its own name. */
+export function plain(name: string, meaning: string, unit?: string): ViewColumn {
+  return column(name, `t.\`${name}\``, meaning, unit);
+}
+
+/** Columns of the table under their own names, each with its meaning. */
+export function plains(meanings: Readonly<Record<string, string>>): ViewColumn[] {
+  return Object.entries(meanings).map(([name, meaning]) => plain(name, meaning));
+}
+
+/** A key column in which an absent id is the empty string. */
+export function maybeId(name: string, meaning: string): ViewColumn {
+  return column(name, `nullIf(t.\`${name}\`, '')`, meaning);
+}
+
+/** A key column in which "no node" is 4294967295. */
+export function maybeNode(name: string, stored: string, meaning: string): ViewColumn {
+  return column(name, `nullIf(t.\`${stored}\`, 4294967295)`, meaning);
+}
+
+export const PROJECT_AND_RUN = [plain('project', 'tenant'), plain('run', 'run id')] as const;
+export const ROLLOUT = plain('rollout', 'rollout id');
+export const TRACE = plain('trace', 'trace id');
+
+/** `FROM table FINAL` of one project. */
+export function finalOf(table: string): (source: ViewSource) => string {
+  return ({ db, project }) => `FROM ${db}${table} AS t FINAL WHERE t.project = ${project}`;
+}
+
+/** The statement behind a view. LEFT JOINs inside give NULL for what is not there. */
+export function viewSelect(view: View, source: ViewSource): string {
+  const list = view.columns.map(({ name, sql }) => `${sql} AS \`${name}\``).join(', ');
+  return `SELECT ${list} ${view.from(source)} SETTINGS join_use_nulls = 1`;
+}
+
+/** The names of bits as an array column: which of them are set in `bits`. */
+export function bitNames(bits: string, names: Readonly<Record<string, number>>): string {
+  const pairs = Object.entries(names).map(([name, bit]) => `('${name}', ${bit})`);
+  return `arrayMap(x -> x.1, arrayFilter(x -> bitAnd(${bits}, x.2) != 0, [${pairs.join(', ')}]))`;
+}
