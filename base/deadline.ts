@@ -12,35 +12,33 @@ export async function withDeadline<T>(
   work: (signal: AbortSignal) => Promise<T>,
   signal?: AbortSignal,
 ): Promise<T> {
-  const stop = new AbortController();
+  const inner = new AbortController();
   const done = new AbortController();
-  const outer = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
-  const timer = clock.sleep(ms, done.signal).then(
-    () => {
-      const error = new TapedeckError('deadline_exceeded', `no answer within ${ms} ms while waiting for ${waitingFor}`, {
-        details: { waitingFor, ms },
-      });
-      stop.abort(error);
-      throw error;
-    },
-    () => new Promise<never>(() => {}),
-  );
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  ended.catch(() => {});
+  const end = (error: TapedeckError): void => {
+    reject(error);
+    inner.abort(error);
+  };
+  const onAbort = (): void => {
+    const reason: unknown = signal?.reason;
+    end(
+      reason instanceof TapedeckError ? reason : new TapedeckError('aborted', `aborted while waiting for ${waitingFor}`, { cause: reason }),
+    );
+  };
+  const onTime = (): void =>
+    end(
+      new TapedeckError('deadline_exceeded', `no answer within ${ms} ms while waiting for ${waitingFor}`, { details: { waitingFor, ms } }),
+    );
+
+  clock.sleep(ms, done.signal).then(onTime, () => {});
+  // Not AbortSignal.any: it keeps every signal it made alive for as long as a long-lived `signal` is.
+  if (signal?.aborted) onAbort();
+  else signal?.addEventListener('abort', onAbort, { once: true });
   try {
-    return await Promise.race([work(outer), timer, abortion(outer, waitingFor)]);
+    return await Promise.race([work(inner.signal), ended]);
   } finally {
+    signal?.removeEventListener('abort', onAbort);
     done.abort();
   }
-}
-
-function abortion(signal: AbortSignal, waitingFor: string): Promise<never> {
-  return new Promise((_, reject) => {
-    const onAbort = (): void =>
-      reject(
-        signal.reason instanceof TapedeckError
-          ? signal.reason
-          : new TapedeckError('aborted', `aborted while waiting for ${waitingFor}`, { cause: signal.reason }),
-      );
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
-  });
 }
