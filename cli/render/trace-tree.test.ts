@@ -8,7 +8,7 @@ import { renderTrace } from './trace-tree.ts';
 function node(index: number, parent: number | null, role: string, text: string, more: Partial<TraceNode> = {}): TraceNode {
   return {
     index, parent, role, text, sampled: role === 'assistant', tokens: 10 * (index + 1), sampledTokens: role === 'assistant' ? 5 : 0, reasoning: null,
-    toolCalls: null, forkReason: null, call: null, policyVersion: null, time: 0, cut: false, ...more,
+    toolCalls: [], forkReason: null, call: null, policyVersion: null, time: 0, cut: false, ...more,
   }; // prettier-ignore
 }
 
@@ -29,7 +29,7 @@ const answer: TraceAnswer = {
   nodes: [
     node(0, null, 'system', 'You solve sums.'),
     node(1, 0, 'user', 'What is 2 + 2?\u001b[2J\nThink.', { tokens: null }),
-    node(2, 1, 'assistant', '', { toolCalls: '[{"name":"add"}]', policyVersion: 3 }),
+    node(2, 1, 'assistant', '', { toolCalls: [{ id: 'c1', name: 'add', arguments: '{"a":2}' }], policyVersion: 3 }),
     node(3, 2, 'tool', '4'),
     node(4, 1, 'assistant', 'Four, I am sure of it, since two and two are four and nothing else in the world of sums.', { forkReason: 'resample', policyVersion: 4 }),
     node(5, 4, 'user', 'ok'),
@@ -57,7 +57,7 @@ test('a forked trace is drawn with its branches, reasons, calls, rewards and err
     '',
     '#0 system         10t  You solve sums.',
     '#1 user             -  What is 2 + 2?\\e[2J\\nThink.',
-    '├─ #2 assistant ●    30t  v3 call 0:tool_calls → [{"name":"add"}]',
+    '├─ #2 assistant ●    30t  v3 call 0:tool_calls → add({"a":2})',
     '│  #3 tool           40t  4',
     '│  └ branch 3: 4 nodes, 100 tokens, forked at #1',
     '└─ #4 assistant ●    50t  fork: resample v4 call 2:stop retry of 1 Four, I am sure of it…',

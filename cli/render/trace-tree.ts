@@ -121,7 +121,7 @@ function callNote(call: TraceCall, paint: Paint): string {
 function firstWords(node: TraceNode): string {
   const text = node.text ?? '';
   if (text !== '') return visible(text);
-  if (node.toolCalls !== null && node.toolCalls !== '' && node.toolCalls !== '[]') return `→ ${visible(node.toolCalls)}`;
+  if (node.toolCalls.length > 0) return node.toolCalls.map((call) => `→ ${visible(call.name)}(${visible(call.arguments)})`).join(' ');
   return node.reasoning === null || node.reasoning === '' ? '' : `(${visible(node.reasoning)})`;
 }
 

@@ -39,7 +39,9 @@ export async function openColumns(config: Config, deps: Deps): Promise<Columns> 
   const store = connectColumns({ ...address, clock: deps.clock, random: deps.random });
   const stop = new AbortController();
   let pending: string | null = 'the column store starts';
-  const opened = openSchema(config, store, deps, stop.signal, (text) => (pending = text));
+  // the schema is made from a database that always exists
+  const maker = connectColumns({ ...address, database: 'default', clock: deps.clock, random: deps.random });
+  const opened = openSchema(config, maker, deps, stop.signal, (text) => (pending = text)).finally(() => maker.close());
   opened.catch(() => {}); // awaited by whoever needs it
   return {
     store,
