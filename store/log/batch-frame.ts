@@ -109,11 +109,11 @@ export async function decodeBatch(stored: Buffer, count: number): Promise<LogRec
   let keys = count * LENGTHS_BYTES;
   let values = keys;
   for (let i = 0; i < count; i++) values += body.readUInt32LE(i * LENGTHS_BYTES);
-  const records = new Array<LogRecord>(count);
+  const records: LogRecord[] = [];
   for (let i = 0; i < count; i++) {
     const keyEnd = keys + body.readUInt32LE(i * LENGTHS_BYTES);
     const valueEnd = values + body.readUInt32LE(i * LENGTHS_BYTES + 4);
-    records[i] = { key: body.subarray(keys, keyEnd), value: body.subarray(values, valueEnd) };
+    records.push({ key: body.subarray(keys, keyEnd), value: body.subarray(values, valueEnd) });
     keys = keyEnd;
     values = valueEnd;
   }

@@ -22,7 +22,7 @@ export type GroupCommit = {
 type Pending = {
   readonly partition: number;
   /** Settles when `ready` or `failed` is set. Never rejects. */
-  readonly encoding: Promise<void>;
+  encoding: Promise<void>;
   ready: EncodedBatch[] | null;
   failed: unknown;
   readonly resolve: (first: number) => void;
@@ -55,32 +55,29 @@ export function createGroupCommit(options: Target & { readonly maxPendingBytes: 
     pumping = null;
   };
 
-  const enqueue = (partition: number, encoded: Promise<EncodedBatch[]>, signal?: AbortSignal): Promise<number> =>
-    new Promise<number>((resolve, reject) => {
-      const pending: Pending = {
-        partition,
-        ready: null,
-        failed: undefined,
-        resolve,
-        reject,
-        encoding: encoded.then(
+  const enqueue = async (partition: number, encoded: Promise<EncodedBatch[]>, signal?: AbortSignal): Promise<number> => {
+    let onAbort = (): void => {};
+    try {
+      return await new Promise<number>((resolve, reject) => {
+        const pending: Pending = { partition, ready: null, failed: undefined, resolve, reject, encoding: Promise.resolve() };
+        pending.encoding = encoded.then(
           (ready) => void (pending.ready = ready),
           (error: unknown) => void (pending.failed = error),
-        ),
-      };
-      queue.push(pending);
-      signal?.addEventListener(
-        'abort',
-        () => {
+        );
+        queue.push(pending);
+        onAbort = () => {
           // Once it is in a commit the outcome of the commit is the answer.
           if (!queue.includes(pending)) return;
           queue = queue.filter((other) => other !== pending);
-          reject(aborted(signal));
-        },
-        { once: true },
-      );
-      pumping ??= pump();
-    });
+          reject(aborted(signal as AbortSignal));
+        };
+        signal?.addEventListener('abort', onAbort, { once: true });
+        pumping ??= pump();
+      });
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+    }
+  };
 
   return {
     append: async (partition, bytes, encode, signal) => {

@@ -44,7 +44,7 @@ export function createWakeUps(clock: Clock): WakeUps {
   };
 
   const wake = (): void => {
-    for (const look of [...waiting]) look();
+    for (const look of waiting) look();
   };
   return {
     wake,

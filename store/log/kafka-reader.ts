@@ -1,0 +1,138 @@
+/** Reads a Kafka topic by position: long polls at the broker, whole batches cut to the bytes asked for, and patience while a leader moves. */
+import type { Clock } from '../../base/clock.ts';
+import { withDeadline } from '../../base/deadline.ts';
+import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
+import type { LogChunk, StoredRecord } from './event-log.ts';
+import type { FetchedPart, KafkaClient } from './kafka-client.ts';
+
+export type ReaderOptions = {
+  readonly topic: string;
+  readonly client: KafkaClient;
+  readonly clock: Clock;
+  /** How long a request may take beyond the time that it is asked to wait. */
+  readonly answerMs: number;
+  /** How long brokers may fail before a read gives up with `log_unavailable`. */
+  readonly patienceMs: number;
+  /** Aborts when the log closes: waiting reads then end with nothing. */
+  readonly closing: AbortSignal;
+};
+
+export type KafkaReader = {
+  read(partition: number, from: number, limits: { maxBytes: number; waitMs: number; signal: AbortSignal | undefined }): Promise<LogChunk>;
+  offsets(signal?: AbortSignal): Promise<readonly { first: number; end: number }[]>;
+  waitForAppend(after: readonly number[], waitMs: number, signal?: AbortSignal): Promise<boolean>;
+};
+
+/** One request waits at the broker for at most this long; a longer wait is several requests. */
+const LONGEST_POLL_MS = 5000;
+const SMALLEST_FETCH_BYTES = 64 * 1024;
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 1000;
+
+type Fetched = { readonly records: readonly StoredRecord[]; readonly next: number; readonly end: number };
+
+export function createKafkaReader(options: ReaderOptions): KafkaReader {
+  const { client, clock, topic, closing } = options;
+  /** What a fetch brought beyond what was asked for, per partition and the offset where it begins. */
+  const ahead = new Map<number, { from: number } & Fetched>();
+
+  /** Repeats a request until it is answered or the brokers have failed for too long. Failed requests say nothing about the log. */
+  const patiently = async <T>(waitingFor: string, answerMs: number, signal: AbortSignal, request: () => Promise<T>): Promise<T> => {
+    const giveUpAt = clock.monotonicMs() + options.patienceMs;
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+      try {
+        return await withDeadline(clock, answerMs, waitingFor, request, signal);
+      } catch (error) {
+        if (signal.aborted || isTapedeckError(error, 'position_out_of_range')) throw error;
+        if (clock.monotonicMs() + pauseMs > giveUpAt) {
+          throw new TapedeckError('log_unavailable', `Kafka does not answer (${waitingFor})`, { cause: error, details: { topic } });
+        }
+        await clock.sleep(pauseMs, signal).catch(() => {});
+      }
+    }
+  };
+
+  const fetchFrom = (
+    positions: readonly { partition: number; offset: number }[],
+    maxBytes: number,
+    waitMs: number,
+    signal: AbortSignal,
+  ) => {
+    const maxWaitMs = Math.max(0, Math.min(waitMs, LONGEST_POLL_MS));
+    return patiently(`records of ${topic}`, maxWaitMs + options.answerMs, signal, () =>
+      client.fetch({ topic, positions, maxBytes: Math.max(maxBytes, SMALLEST_FETCH_BYTES), maxWaitMs }),
+    );
+  };
+
+  const read = async (partition: number, from: number, maxBytes: number, waitMs: number, signal: AbortSignal): Promise<LogChunk> => {
+    const held = ahead.get(partition);
+    if (held?.from === from) return cut(partition, held, maxBytes);
+    ahead.delete(partition);
+    const until = clock.monotonicMs() + waitMs;
+    for (let offset = from; ;) {
+      const left = until - clock.monotonicMs();
+      const parts = await fetchFrom([{ partition, offset }], maxBytes, left, signal);
+      const part = parts.find((found) => found.partition === partition) ?? { records: [], next: offset, end: offset };
+      if (part.records.length > 0) return cut(partition, part, maxBytes);
+      // Nothing but control records, or the time is over.
+      if (part.next === offset && left <= 0) return { records: [], next: offset, end: Math.max(part.end, offset) };
+      offset = part.next;
+    }
+  };
+
+  /** Gives out what fits and keeps the rest for the read that goes on there. */
+  const cut = (partition: number, part: Fetched, maxBytes: number): LogChunk => {
+    let bytes = 0;
+    let count = 0;
+    for (const { key, value } of part.records) {
+      bytes += key.length + value.length;
+      if (count > 0 && bytes > maxBytes) break;
+      count++;
+    }
+    ahead.delete(partition);
+    if (count === part.records.length) return { records: part.records, next: part.next, end: part.end };
+    const next = (part.records[count] as StoredRecord).offset;
+    ahead.set(partition, { ...part, from: next, records: part.records.slice(count) });
+    return { records: part.records.slice(0, count), next, end: part.end };
+  };
+
+  /** Keeps what woke a waiter for the read that follows. */
+  const keep = (after: readonly number[], parts: readonly FetchedPart[]): void => {
+    for (const part of parts) if (part.records.length > 0) ahead.set(part.partition, { ...part, from: after[part.partition] ?? 0 });
+  };
+
+  return {
+    read: async (partition, from, { maxBytes, waitMs, signal }) => {
+      const stop = joined(closing, signal);
+      try {
+        return await read(partition, from, maxBytes, waitMs, stop);
+      } catch (error) {
+        if (closing.aborted) return { records: [], next: from, end: from };
+        throw error;
+      }
+    },
+    offsets: (signal) => patiently(`positions of ${topic}`, options.answerMs, joined(closing, signal), () => client.offsets(topic)),
+    waitForAppend: async (after, waitMs, signal) => {
+      const stop = joined(closing, signal);
+      const until = clock.monotonicMs() + waitMs;
+      const positions = after.map((offset, partition) => ({ partition, offset }));
+      if (positions.some(({ partition, offset }) => ahead.get(partition)?.from === offset)) return true;
+      try {
+        for (;;) {
+          const left = until - clock.monotonicMs();
+          const parts = await fetchFrom(positions, SMALLEST_FETCH_BYTES, left, stop);
+          keep(after, parts);
+          if (parts.some((part) => part.end > (after[part.partition] ?? 0))) return true;
+          if (left <= 0) return false;
+        }
+      } catch (error) {
+        if (closing.aborted) return false;
+        throw error;
+      }
+    },
+  };
+}
+
+function joined(closing: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
+  return signal === undefined ? closing : AbortSignal.any([closing, signal]);
+}
