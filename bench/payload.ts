@@ -121,9 +121,9 @@ function template(bytes: Buffer, options: PayloadOptions): BatchTemplate {
     bytes,
     stamp(number, writer = 0) {
       const low = number * 65_536;
-      ids.forEach((at, i) => bytes.latin1Write(`${hex(writer, 2)}-${hex(low + i, 12)}`, at + 21));
+      ids.forEach((at, i) => bytes.write(`${hex(writer, 2)}-${hex(low + i, 12)}`, at + 21, 'latin1'));
       const scope = `${hex(writer, 2)}-${hex(number, 10)}`;
-      for (const at of scopes) bytes.latin1Write(scope, at);
+      for (const at of scopes) bytes.write(scope, at, 'latin1');
     },
   };
 }

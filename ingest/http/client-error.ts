@@ -1,15 +1,36 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { TapedeckError } from '../../base/errors.ts';
 import { errorBody } from './error-answer.ts';
 
 const REASONS: Readonly<Record<number, string>> = { 400: 'Bad Request', 408: 'Request Timeout', 413: 'Content Too Large', 431: 'Request Header Fields Too Large' };
 
-/** Answers what the HTTP parser itself refuses (no request exists then), in the shape of every other failure, and closes the connection. */
-export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-    return;
-  }
+/**
+ * A handler for what the HTTP parser itself refuses (no request exists then): answers in the shape of every other failure and closes the connection. When
+ * a whole request is still being answered and only what follows it is broken, its own answer goes out instead, as the last one: a client must not
+ * read "400" for events that were stored.
+ */
+export function createClientErrorHandler(): { follow(server: Server): void; handle(error: NodeJS.ErrnoException, socket: Socket): void } {
+  const latest = new WeakMap<Socket, { request: IncomingMessage; response: ServerResponse }>();
+  return {
+    follow: (server) => server.prependListener('request', (request, response) => latest.set(request.socket, { request, response })),
+    handle(error, socket) {
+      if (error.code === 'ECONNRESET' || !socket.writable) {
+        socket.destroy();
+        return;
+      }
+      const current = latest.get(socket);
+      if (current !== undefined && current.request.complete && !current.response.writableFinished) {
+        if (!current.response.headersSent) current.response.setHeader('connection', 'close');
+        current.response.once('finish', () => socket.destroySoon());
+        return;
+      }
+      answer(error, socket);
+    },
+  };
+}
+
+function answer(error: NodeJS.ErrnoException, socket: Socket): void {
   const { status, problem } = describe(error.code);
   const body = JSON.stringify(errorBody(problem));
   const head = [

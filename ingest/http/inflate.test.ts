@@ -46,7 +46,7 @@ for (const encoding of ['gzip', 'zstd'] as const) {
   });
 
   test(`${encoding}: a bomb stops at the limit, long before it is whole`, async () => {
-    const bomb = pack[encoding](Buffer.alloc(256 << 20));
+    const bomb = pack[encoding](Buffer.alloc(64 << 20));
     const body = target(1 << 20);
     await assert.rejects(inflate(bomb, encoding, body), { code: 'inflated_too_large', details: { limit: 1 << 20 } });
     assert.ok(body.length <= 1 << 20);

@@ -1,8 +1,7 @@
 /** The HTTP server and the ingest routes. `openServer` makes the one Fastify instance of a process; `createIngest` is a plugin for it. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyPluginAsync } from 'fastify';
+import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import type { Registry } from 'prom-client';
 import { ByteBudget } from '../../base/byte-budget.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -13,7 +12,7 @@ import type { EventLog } from '../../store/log/event-log.ts';
 import type { Producers } from '../accept-producers.ts';
 import type { Tombstones } from '../accept-tombstones.ts';
 import { createBufferPool } from './buffer-pool.ts';
-import { answerClientError } from './client-error.ts';
+import { createClientErrorHandler } from './client-error.ts';
 import { errorAnswer, toTapedeckError } from './error-answer.ts';
 import { registerEventsRoute } from './events-route.ts';
 import { registerHealth, type ReadyCheck } from './health.ts';
@@ -54,16 +53,18 @@ export type IngestOptions = {
 /** A Fastify instance with the server's deadlines, one shape for all errors, a graceful `close`, and `/docs`. Register routes, then `listen`. */
 export async function openServer(options: ServerOptions): Promise<FastifyInstance> {
   const { clock, closeMs = 15_000 } = options;
+  const clientErrors = createClientErrorHandler();
   const app = fastify({
     ...(options.logger === undefined ? { logger: false } : { loggerInstance: options.logger }),
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     keepAliveTimeout: options.idleSocketMs ?? 75_000,
     requestTimeout: options.requestMs ?? 300_000,
     http: { headersTimeout: options.headersMs ?? 10_000, maxHeaderSize: options.headerBytes ?? 16 * 1024, connectionsCheckingInterval: 1_000 },
-    clientErrorHandler: answerClientError,
+    clientErrorHandler: clientErrors.handle,
     routerOptions: { maxParamLength: 512 },
   }) as unknown as FastifyInstance;
+  clientErrors.follow(app.server);
   answerErrors(app, options.random);
   closeGracefully(app, clock, closeMs);
   await app.register(swagger, {
@@ -97,6 +98,10 @@ function closeGracefully(app: FastifyInstance, clock: Clock, closeMs: number): v
     if (!isClosing) return;
     void reply.header('connection', 'close');
     throw new TapedeckError('closed', 'this server is closing; send the same request to another one or again later');
+  });
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    if (isClosing) void reply.header('connection', 'close');
+    done();
   });
   app.addHook('preClose', async () => {
     isClosing = true;
