@@ -1,0 +1,57 @@
+/** Recomputes the summaries of rollouts and of their traces from the facts. */
+import type { ColumnStore, QueryOptions } from './column-store.ts';
+import type { RolloutKey } from './projections/touched.ts';
+import { listSettings, tupleLiteral } from './sql-literal.ts';
+import { rolloutSummarySql, traceSummarySql } from './summary-sql.ts';
+
+/** Keys per statement: the list stands several times in the text, which must be parsed. */
+const CHUNK = 1_000;
+
+export type SummaryOptions = {
+  /**
+   * Sum of the position vector: how many records of the log the store holds (`summaryVersion`, also the default). It only grows, so the row
+   * computed from more facts wins.
+   */
+  readonly version?: number;
+  /** The database of the tables, when it is not that of the connection. */
+  readonly database?: string;
+  readonly signal?: AbortSignal;
+};
+
+/**
+ * Writes one summary row per touched rollout and one per trace of these rollouts: what a rollout says (group, task) is in its traces' rows too. A pure
+ * function of the facts: calling it again, in any order, with the same facts gives the same rows. A rollout without facts gets no row.
+ */
+export async function refreshSummaries(
+  store: ColumnStore,
+  touched: { readonly rollouts: readonly RolloutKey[] },
+  options: SummaryOptions = {},
+): Promise<void> {
+  const { rollouts } = touched;
+  if (rollouts.length === 0) return;
+  const query = queryOptions(options);
+  const version = String(options.version ?? (await summaryVersion(store, options)));
+  for (let at = 0; at < rollouts.length; at += CHUNK) {
+    const keys = rollouts
+      .slice(at, at + CHUNK)
+      .map(tupleLiteral)
+      .join(',');
+    for (const build of [traceSummarySql, rolloutSummarySql]) {
+      const sql = build(keys, version);
+      await store.command(sql, { ...query, settings: listSettings(sql.length) });
+    }
+  }
+}
+
+/** The version for summaries that are computed now: the sum of the stored positions. */
+export async function summaryVersion(store: ColumnStore, options: SummaryOptions = {}): Promise<number> {
+  const [row] = await store.rows<{ version: string }>(
+    'SELECT toUInt64(sum(next)) AS version FROM (SELECT max(_offset) + 1 AS next FROM log_index GROUP BY _partition)',
+    queryOptions(options),
+  );
+  return Number(row?.version ?? 0);
+}
+
+function queryOptions({ database, signal }: SummaryOptions): QueryOptions {
+  return { ...(database === undefined ? {} : { database }), ...(signal === undefined ? {} : { signal }) };
+}
