@@ -7,6 +7,7 @@ import { AfterBlock } from '../store/columns/projector/after-block.ts';
 import { Projector } from '../store/columns/projector/projector.ts';
 import type { ProjectorState } from '../store/columns/projector/state.ts';
 import { crashAt } from './serve/crash-points.ts';
+import { projectOptions } from './serve/columns.ts';
 import { openBlobs } from './serve/open-blobs.ts';
 import { openLog } from './serve/open-log.ts';
 import type { ProjectorMessage, ProjectorOrder } from './serve/projector-child.ts';
@@ -41,7 +42,7 @@ async function run({ config, address }: ProjectorOrder): Promise<void> {
   const blobs = await openBlobs(config, clock, random);
   const log = await openLog(config, 'events', 'read', clock);
   const reached = crashAt(config.crashPoint);
-  const after = new AfterBlock({ store, clock, reached });
+  const after = new AfterBlock({ store, topic: 'events', clock, projects: projectOptions(config), reached });
   const projector = new Projector({
     log,
     topic: 'events',

@@ -11,6 +11,7 @@ import { migrate } from '../../migrations/migrate.ts';
 import { connectColumns } from '../../store/columns/clickhouse-http.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { startEngine, type Engine } from '../../store/columns/engine/supervise.ts';
+import type { ProjectOptions } from '../../store/columns/views/ensure-project.ts';
 import { paths, type Config } from '../config.ts';
 
 /** How to reach the store; crosses process borders. */
@@ -25,6 +26,14 @@ export type Columns = {
   readonly opened: Promise<void>;
   close(): Promise<void>;
 };
+
+/** Where the tables lie, for migrations and views. */
+export function projectOptions(config: Pick<Config, 'clickhouseDatabase' | 'clickhouseCluster'>): ProjectOptions {
+  return {
+    database: config.clickhouseDatabase,
+    cluster: config.clickhouseCluster === undefined ? null : { name: config.clickhouseCluster },
+  };
+}
 
 type Deps = { readonly clock: Clock; readonly random: Random; readonly logger: Logger };
 
@@ -75,22 +84,14 @@ async function openSchema(
   tell: (text: string | null) => void,
 ): Promise<void> {
   const { clock, random, logger } = deps;
-  const { from, to } = await retry(
-    async () =>
-      migrate(store, {
-        database: config.clickhouseDatabase,
-        cluster: config.clickhouseCluster === undefined ? null : { name: config.clickhouseCluster },
-        clock,
-      }),
-    {
-      clock,
-      random,
-      signal,
-      backoff: { firstMs: 50, maxMs: 2_000 },
-      classify: (error) => (isTapedeckError(error) && error.retriable ? 'retry' : 'permanent'),
-      onRetry: (error) => tell(`the column store: ${error instanceof Error ? error.message : String(error)}`),
-    },
-  );
+  const { from, to } = await retry(async () => migrate(store, { ...projectOptions(config), clock }), {
+    clock,
+    random,
+    signal,
+    backoff: { firstMs: 50, maxMs: 2_000 },
+    classify: (error) => (isTapedeckError(error) && error.retriable ? 'retry' : 'permanent'),
+    onRetry: (error) => tell(`the column store: ${error instanceof Error ? error.message : String(error)}`),
+  });
   if (from !== to) logger.info(`schema moved from version ${from} to ${to}`);
   tell(null);
 }

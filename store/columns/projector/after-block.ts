@@ -1,24 +1,122 @@
 /**
- * What follows a stored block, outside its ledger: views of new projects, rows of deleted runs, summaries, the search index. All of it can be done again at any time; `progress`
- * remembers up to where it is done, so that a crash between a block and its summaries is caught up at the next start.
+ * What follows a stored block, outside its ledger: views of new projects, rows of deleted runs, summaries, the search index. All of it is a function of the
+ * facts and can be done again at any time. Summaries of a rollout are refreshed at most once a second, and always once the log is read to its end;
+ * `progress` remembers up to where that is done, so that what a crash left undone is caught up at the next start.
  */
 import type { Clock } from '../../../base/clock.ts';
+import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
+import type { Topic } from '../../../events/registry.ts';
 import type { ColumnStore } from '../column-store.ts';
-import type { BlockReport } from './projector.ts';
+import { deleteRun } from '../deletion.ts';
+import { storePartition } from '../projections/position.ts';
+import { Touched } from '../projections/touched.ts';
+import { fillSearchIndex } from '../search-index.ts';
+import { refreshSummaries } from '../summaries.ts';
+import { ensureProject, type ProjectOptions } from '../views/ensure-project.ts';
+import { undoneSince } from './undone.ts';
 
 export type AfterBlockOptions = {
   readonly store: ColumnStore;
+  readonly topic: Topic;
   readonly clock: Clock;
+  readonly projects: ProjectOptions;
   readonly reached?: (point: 'before-summaries' | 'after-summaries') => void;
 };
 
+/** What a block stored: its events, and the next offset of every partition. */
+export type BlockReport = { readonly events: readonly StoredFact[]; readonly positions: readonly number[]; readonly busy: boolean };
+type StoredFact = {
+  readonly event: {
+    readonly type: string;
+    readonly project?: string | undefined;
+    readonly run?: string | undefined;
+    readonly rollout?: string | undefined;
+  };
+};
+
+export const SUMMARIES_TASK = 'summaries';
+const REFRESH_MS = 1_000;
+const SEARCH_EVERY_MS = 5_000;
+const SEARCH_STEP_EVENTS = 5_000;
+
 export class AfterBlock {
   readonly #options: AfterBlockOptions;
+  readonly #ensured = new Set<string>();
+  readonly #pending = new Touched();
+  #positions: readonly number[] | null = null;
+  #caughtUp = false;
+  #refreshedAt = 0;
+  #searchedAt = 0;
+
   constructor(options: AfterBlockOptions) {
     this.#options = options;
   }
-  async run(_block: BlockReport, _signal: AbortSignal): Promise<void> {
-    void this.#options;
+
+  /** After each block. When the projector is `busy`, the search index waits. */
+  async run({ events, positions, busy }: BlockReport, signal: AbortSignal): Promise<void> {
+    const { store, clock } = this.#options;
+    await this.#catchUp(signal);
+    for (const { event } of events) {
+      const { type, project = DEFAULT_PROJECT, run, rollout } = event;
+      await this.#ensure(project);
+      if (type === 'run.deleted' && run !== undefined) await deleteRun(store, project, run, signal);
+      if (run !== undefined && rollout !== undefined) this.#pending.rollout(project, run, rollout);
+    }
+    this.#positions = positions;
+    if (clock.monotonicMs() - this.#refreshedAt >= REFRESH_MS) await this.#refresh(signal);
+    if (!busy && clock.monotonicMs() - this.#searchedAt >= SEARCH_EVERY_MS) await this.#search(signal);
   }
-  async idle(_signal: AbortSignal): Promise<void> {}
+
+  /** When the log is read to its end. Answers true while there is more to do. */
+  async idle(signal: AbortSignal): Promise<boolean> {
+    await this.#catchUp(signal);
+    if (this.#positions !== null) await this.#refresh(signal);
+    return (await this.#search(signal)) > 0;
+  }
+
+  async #ensure(project: string): Promise<void> {
+    if (this.#ensured.has(project)) return;
+    await ensureProject(this.#options.store, project, this.#options.projects);
+    this.#ensured.add(project);
+  }
+
+  async #refresh(signal: AbortSignal): Promise<void> {
+    const { store, clock, topic, reached } = this.#options;
+    const positions = this.#positions as readonly number[];
+    reached?.('before-summaries');
+    const { rollouts } = this.#pending;
+    if (rollouts.length > 0)
+      await refreshSummaries(store, { rollouts }, { version: positions.reduce((sum, next) => sum + next, 0), signal });
+    await this.#remember(
+      positions.flatMap((next, partition) => (next > 0 ? [`('${SUMMARIES_TASK}', ${storePartition(topic, partition)}, ${next - 1})`] : [])),
+      signal,
+    );
+    this.#pending.clear();
+    this.#positions = null;
+    this.#refreshedAt = clock.monotonicMs();
+    reached?.('after-summaries');
+  }
+
+  async #remember(rows: readonly string[], signal: AbortSignal): Promise<void> {
+    if (rows.length === 0) return;
+    const settings = "SETTINGS async_insert = 0, deduplicate_insert = 'disable'";
+    await this.#options.store.command(`INSERT INTO progress (task, _partition, _offset) ${settings} VALUES ${rows.join(', ')}`, { signal });
+  }
+
+  async #search(signal: AbortSignal): Promise<number> {
+    this.#searchedAt = this.#options.clock.monotonicMs();
+    return this.#options.topic === 'events' ? fillSearchIndex(this.#options.store, { maxEvents: SEARCH_STEP_EVENTS, signal }) : 0;
+  }
+
+  /** Once per start: what was stored beyond `progress` may lack what follows a block. */
+  async #catchUp(signal: AbortSignal): Promise<void> {
+    if (this.#caughtUp) return;
+    const { store, topic } = this.#options;
+    const undone = await undoneSince(store, topic, SUMMARIES_TASK, signal);
+    for (const { project, run } of undone.deleted) await deleteRun(store, project, run, signal);
+    for (const project of undone.projects) await this.#ensure(project);
+    for (const [project, run, rollout] of undone.rollouts) this.#pending.rollout(project, run, rollout);
+    if (undone.positions.length > 0) this.#positions = undone.positions;
+    this.#caughtUp = true;
+  }
 }

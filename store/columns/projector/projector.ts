@@ -10,6 +10,7 @@ import type { EventLog } from '../../log/event-log.ts';
 import type { ColumnStore } from '../column-store.ts';
 import { storePartition } from '../projections/position.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
+import type { BlockReport } from './after-block.ts';
 import { classify, runKey, type Candidate, type Decision } from './classify.ts';
 import { gather, type Gathered } from './gather.ts';
 import { EntityIndex, knownIds, knownTombstones, storedPositions } from './known-state.ts';
@@ -32,15 +33,12 @@ export type ProjectorOptions = {
   /** How long to wait for a block to fill up before it is stored anyway. */
   readonly blockWaitMs: number;
   /** What follows a stored block (after-block.ts): `run` after each one, `idle` when the log is read to its end. */
-  readonly after?: { run(block: BlockReport, signal: AbortSignal): Promise<void>; idle(signal: AbortSignal): Promise<void> };
+  readonly after?: { run(block: BlockReport, signal: AbortSignal): Promise<void>; idle(signal: AbortSignal): Promise<boolean> };
   readonly reached?: (point: BlockPoint) => void;
   readonly onState?: (state: ProjectorState) => void;
   /** Stop when every partition has reached this offset (rebuild); null runs for ever. */
   readonly until?: readonly number[] | null;
 };
-
-/** What a block stored, for those who work after it. */
-export type BlockReport = { readonly events: readonly StoredEvent[]; readonly positions: readonly number[] };
 
 const IDLE_WAIT_MS = 30_000;
 
@@ -50,6 +48,7 @@ export class Projector {
   readonly #state: StateTracker;
   #deletedRuns = new Set<string>();
   #positions: number[] = [];
+  #blockAt = -Infinity;
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -114,24 +113,35 @@ export class Projector {
       judged.filter((_, i) => decisions[i]?.status === 'stored').flatMap((j) => (j.candidate === null ? [] : [j.candidate])),
     );
     this.#state.stored(this.#positions, gathered, decisions, this.#options.clock.monotonicMs() - started);
-    await this.#after(judged, decisions, signal);
+    await this.#after(judged, decisions, gathered, signal);
   }
 
   /** Waits for something to project, then for the block to fill up or its time to pass. Null when nothing came. */
   async #nextBlock(signal: AbortSignal): Promise<Gathered | null> {
-    const { log, clock, blockBytes, blockEvents, blockWaitMs } = this.#options;
-    const limits = { maxBytes: blockBytes, maxEvents: blockEvents };
-    const ready = (await log.positions(signal)).some(({ end }, p) => end > (this.#positions[p] as number));
-    if (!ready) {
+    const { log, blockBytes, blockEvents } = this.#options;
+    if ((await this.#available(signal)) === 0) {
       this.#state.caughtUp();
       this.#state.phase('idle');
-      const { after } = this.#options;
-      if (after !== undefined) await after.idle(signal);
-      if (!(await log.waitForAppend(this.#positions, IDLE_WAIT_MS, signal))) return null;
-      await clock.sleep(blockWaitMs, signal);
+      const more = this.#options.until == null && (await this.#options.after?.idle(signal)) === true;
+      if (!(await log.waitForAppend(this.#positions, more ? 0 : IDLE_WAIT_MS, signal))) return null;
     }
-    const gathered = await gather(log, this.#positions, limits, signal);
+    await this.#fillUp(signal);
+    const gathered = await gather(log, this.#positions, { maxBytes: blockBytes, maxEvents: blockEvents }, signal);
+    this.#blockAt = this.#options.clock.monotonicMs();
     return gathered.records.length === 0 && gathered.next.every((n, p) => n === this.#positions[p]) ? null : gathered;
+  }
+
+  /** Small blocks cost more than twice as much per event: one that is not full waits until `blockWaitMs` after the last. */
+  async #fillUp(signal: AbortSignal): Promise<void> {
+    const { clock, blockWaitMs, blockEvents } = this.#options;
+    const wait = this.#blockAt + blockWaitMs - clock.monotonicMs();
+    const now = await this.#available(signal);
+    if (now < blockEvents && wait > 0) await clock.sleep(wait, signal);
+  }
+
+  async #available(signal: AbortSignal): Promise<number> {
+    const bounds = await this.#options.log.positions(signal);
+    return bounds.reduce((sum, { end }, p) => sum + Math.max(0, end - (this.#positions[p] as number)), 0);
   }
 
   async #judge(events: readonly StoredEvent[], unreadable: readonly Unreadable[], signal: AbortSignal): Promise<Judged[]> {
@@ -164,11 +174,13 @@ export class Projector {
     return judged.toSorted((a, b) => partitionOf(a) - partitionOf(b) || offsetOf(a) - offsetOf(b));
   }
 
-  async #after(judged: readonly Judged[], decisions: readonly Decision[], signal: AbortSignal): Promise<void> {
+  async #after(judged: readonly Judged[], decisions: readonly Decision[], gathered: Gathered, signal: AbortSignal): Promise<void> {
     const { after } = this.#options;
     if (after === undefined) return;
     const events = judged.flatMap((j, i) => (j.stored !== null && decisions[i]?.status === 'stored' ? [j.stored] : []));
-    await this.#patiently('the column store', signal, () => after.run({ events, positions: this.#positions }, signal));
+    await this.#patiently('the column store', signal, () =>
+      after.run({ events, positions: this.#positions, busy: gathered.records.length * 2 >= this.#options.blockEvents }, signal),
+    );
   }
 
   /** Tries until it works or the signal aborts, telling the state what it waits for. `giveUp` errors are thrown at once. */
