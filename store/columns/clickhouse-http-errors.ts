@@ -45,6 +45,13 @@ export function storeError(
   });
 }
 
+/** The error that an answer with an error status carries. */
+export function answerError(body: Buffer, status: number, operation: Operation): TapedeckError {
+  const exception = parseException(body.toString('utf8'));
+  if (exception) return storeError(exception, operation);
+  return new TapedeckError('store_unavailable', `the column store answered with status ${status} and no ClickHouse error`);
+}
+
 /** Any failure of a request as a TapedeckError: ClickHouse's own by their code, everything below HTTP as `store_unavailable` (its fate is unknown, repeat it). */
 export function asStoreError(error: unknown, operation: Operation): TapedeckError {
   if (error instanceof TapedeckError) return error;

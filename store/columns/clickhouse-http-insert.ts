@@ -1,8 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import type { Agent } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { parseException, storeError } from './clickhouse-http-errors.ts';
-import { TapedeckError } from '../../base/errors.ts';
+import { answerError, parseException, storeError } from './clickhouse-http-errors.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024;
 
@@ -34,11 +33,12 @@ export function postBody(
         });
         response.on('error', reject);
         response.on('end', () => {
-          const text = Buffer.concat(parts).toString('utf8');
-          const exception = parseException(text);
+          const body = Buffer.concat(parts);
+          // A status of 200 was sent before an insert could fail: its exception stands in the body.
+          const exception = parseException(body.toString('utf8'));
           if (exception) reject(storeError(exception, 'write'));
           else if (response.statusCode === 200) resolve();
-          else reject(new TapedeckError('store_unavailable', `the column store answered ${response.statusCode} to an insert`));
+          else reject(answerError(body, response.statusCode ?? 0, 'write'));
         });
       },
     );

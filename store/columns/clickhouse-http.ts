@@ -1,7 +1,8 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
+import type Stream from 'node:stream';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
-import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
+import type { ClickHouseClient, ClickHouseSettings, ExecResult } from '@clickhouse/client';
 import type { Clock } from '../../base/clock.ts';
 import { withDeadline } from '../../base/deadline.ts';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
@@ -9,7 +10,7 @@ import type { Random } from '../../base/random.ts';
 import { uuidV7 } from '../../base/uuid.ts';
 import { checkedBody } from './clickhouse-http-body.ts';
 import type { Operation } from './clickhouse-http-errors.ts';
-import { asStoreError } from './clickhouse-http-errors.ts';
+import { answerError, asStoreError } from './clickhouse-http-errors.ts';
 import { postBody } from './clickhouse-http-insert.ts';
 import type { ColumnStore, QueryOptions } from './column-store.ts';
 
@@ -74,6 +75,8 @@ export function connectColumns(options: ConnectOptions): ColumnStore {
   return new HttpColumnStore(options, client, agent);
 }
 
+type Opened = { readonly body: AsyncIterable<Uint8Array>; readonly contentType: string; readonly cut: (reason: Error) => void };
+
 class HttpColumnStore implements ColumnStore {
   readonly #options: ConnectOptions;
   readonly #client: ClickHouseClient;
@@ -90,20 +93,17 @@ class HttpColumnStore implements ColumnStore {
     return this.#run('read', 'rows', options, async (call, signal) => {
       const settings = { output_format_json_quote_64bit_integers: 1, output_format_json_quote_denormals: 1, ...call.settings } as const;
       const { body } = await this.#open(sql, 'JSONEachRow', options, { ...call, settings }, signal);
-      const parts: Uint8Array[] = [];
-      for await (const part of body) parts.push(part);
-      return parseLines<T>(Buffer.concat(parts));
+      return parseLines<T>(await collect(body));
     });
   }
 
   async stream(sql: string, format: string, options: QueryOptions = {}): Promise<{ body: AsyncIterable<Uint8Array>; contentType: string }> {
-    // The deadline covers the time to the first byte here; from then on `max_execution_time` bounds the query and the reader sets the pace.
-    const stop = new AbortController();
-    const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
     const queryId = options.queryId ?? this.#newId();
-    const named = { ...options, signal, queryId };
-    const opened = await this.#run('read', 'the first bytes of a result', named, (call) => this.#open(sql, format, named, call, signal));
-    return { contentType: opened.contentType, body: this.#cancelling(opened.body, queryId, stop, options.signal) };
+    // Our deadline covers the time to the first bytes; from then on `max_execution_time` bounds the query and the reader sets the pace.
+    const opened = await this.#run('read', 'the first bytes of a result', { ...options, queryId }, (call, signal) =>
+      this.#open(sql, format, options, call, signal),
+    );
+    return { contentType: opened.contentType, body: this.#cancelling(opened, queryId, options.signal) };
   }
 
   async insertNative(table: string, columns: readonly string[], block: Uint8Array, options: QueryOptions = {}): Promise<void> {
@@ -119,14 +119,9 @@ class HttpColumnStore implements ColumnStore {
 
   async command(sql: string, options: QueryOptions = {}): Promise<void> {
     await this.#run('write', 'a command', options, async (call, signal) => {
-      await this.#client.command({
-        query: sql,
-        query_id: call.queryId,
-        clickhouse_settings: { wait_end_of_query: 1, async_insert: 0, ...call.settings },
-        http_headers: call.headers,
-        abort_signal: signal,
-        ...(options.params ? { query_params: { ...options.params } } : {}),
-      });
+      const settings = { wait_end_of_query: 1, async_insert: 0, ...call.settings } as const;
+      const { stream } = await this.#exec('write', sql, options, { ...call, settings }, signal);
+      await collect(stream);
     });
   }
 
@@ -151,52 +146,55 @@ class HttpColumnStore implements ColumnStore {
     this.#agent.destroy();
   }
 
-  async #open(
-    sql: string,
-    format: string,
-    options: QueryOptions,
-    call: Call,
-    signal: AbortSignal,
-  ): Promise<{ body: AsyncIterable<Uint8Array>; contentType: string }> {
-    const result = await this.#client.exec({
-      query: `${sql}\nFORMAT ${format}`,
-      query_id: call.queryId,
-      clickhouse_settings: call.settings,
-      http_headers: call.headers,
-      abort_signal: signal,
-      ...(options.params ? { query_params: { ...options.params } } : {}),
-    });
+  async #open(sql: string, format: string, options: QueryOptions, call: Call, signal: AbortSignal): Promise<Opened> {
+    const result = await this.#exec('read', `${sql}\nFORMAT ${format}`, options, call, signal);
     const header = (name: string): string | undefined => {
       const value = result.response_headers[name];
       return Array.isArray(value) ? value[0] : value;
     };
     return {
-      body: checkedBody(result.stream as AsyncIterable<Uint8Array>, header('x-clickhouse-exception-tag')),
+      body: checkedBody(result.stream, header('x-clickhouse-exception-tag')),
       contentType: header('content-type') ?? 'application/octet-stream',
+      cut: (reason) => void result.stream.destroy(reason),
     };
   }
 
+  /** Error answers are read here: the client's own reading loses the end of a message that has parentheses in it, as every syntax error has. */
+  async #exec(
+    operation: Operation,
+    query: string,
+    options: QueryOptions,
+    call: Call,
+    signal: AbortSignal,
+  ): Promise<ExecResult<Stream.Readable>> {
+    const result = await this.#client.exec({
+      query,
+      query_id: call.queryId,
+      clickhouse_settings: call.settings,
+      http_headers: call.headers,
+      abort_signal: signal,
+      ignore_error_response: true,
+      ...(options.params ? { query_params: { ...options.params } } : {}),
+    });
+    if (result.http_status_code === undefined || result.http_status_code < 400) return result;
+    throw answerError(await collect(result.stream), result.http_status_code, operation);
+  }
+
   /** Passes bytes on; a reader that stops early, or a signal, kills the query on the server. */
-  async *#cancelling(
-    body: AsyncIterable<Uint8Array>,
-    queryId: string,
-    stop: AbortController,
-    outer?: AbortSignal,
-  ): AsyncGenerator<Uint8Array> {
+  async *#cancelling(opened: Opened, queryId: string, outer?: AbortSignal): AsyncGenerator<Uint8Array> {
     let isFinished = false;
-    const onAbort = (): void => void this.#kill(queryId);
+    const onAbort = (): void => opened.cut(new TapedeckError('aborted', 'aborted while reading a result', { cause: outer?.reason }));
     outer?.addEventListener('abort', onAbort, { once: true });
     try {
-      yield* body;
+      if (outer?.aborted) onAbort();
+      yield* opened.body;
       isFinished = true;
     } catch (error) {
-      isFinished = true;
-      if (outer?.aborted) throw new TapedeckError('aborted', 'aborted while reading a result', { cause: error });
       throw asStoreError(error, 'read');
     } finally {
       outer?.removeEventListener('abort', onAbort);
       if (!isFinished) {
-        stop.abort();
+        opened.cut(new TapedeckError('aborted', 'the reader of a result stopped'));
         await this.#kill(queryId);
       }
     }
@@ -263,6 +261,12 @@ function quoteName(name: string): string {
 
 function quoteText(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}
+
+async function collect(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const part of source) parts.push(part);
+  return Buffer.concat(parts);
 }
 
 /** Lines are parsed one by one, so that a result may exceed the longest possible string. */

@@ -107,7 +107,7 @@ describe('LZ4 frames', () => {
 
   test('a truncated frame is an error at every length', async () => {
     for (let length = 1; length < LINKED.length; length += 11) {
-      await assert.rejects(collect(decodeLz4Frames(chunks(LINKED.subarray(0, length), 64))), undefined, `cut at ${length}`);
+      await assert.rejects(collect(decodeLz4Frames(chunks(LINKED.subarray(0, length), 64))));
     }
   });
 
@@ -155,8 +155,8 @@ describe('compressed frames of ClickHouse', () => {
     for (let at = 0; at < frame.length; at++) {
       const broken = Buffer.from(frame);
       broken[at] = (broken[at] as number) ^ 0x10;
-      await assert.rejects(collect(decodeClickHouseFrames(chunks(broken, 1000))), undefined, `byte ${at}`);
-      if (at > 0) await assert.rejects(collect(decodeClickHouseFrames(chunks(frame.subarray(0, at), 1000))), undefined, `cut at ${at}`);
+      await assert.rejects(collect(decodeClickHouseFrames(chunks(broken, 1000))));
+      if (at > 0) await assert.rejects(collect(decodeClickHouseFrames(chunks(frame.subarray(0, at), 1000))));
     }
   });
 });

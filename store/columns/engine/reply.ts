@@ -15,7 +15,7 @@ export type Summary = { readonly readRows: number; readonly readBytes: number; r
 export type EngineFacts = { readonly version: string; readonly timezone: string };
 
 export type Reply = {
-  /** Sends bytes of the result, or holds them back while the request waits for its end; resolves when the client is ready for more. */
+  /** Sends bytes of the result, or holds them back at its beginning; resolves when the client is ready for more. */
   write(chunk: Uint8Array): Promise<void>;
   end(summary: Summary): Promise<void>;
   /** Before the first byte an error answer; behind it the exception block that clients look for. */
@@ -36,13 +36,18 @@ export type ReplyOptions = {
   readonly gone: AbortSignal;
 };
 
-const DEFAULT_HOLD_BYTES = 4 * 1024 * 1024;
+/**
+ * The beginning of every answer is held back, as a server's output buffer does: an error that comes early gets a proper status, and a small answer
+ * its length and a true summary.
+ */
+const HOLD_BYTES = 64 * 1024;
+const HOLD_ALL_BYTES = 4 * 1024 * 1024;
 const NO_SUMMARY: Summary = { readRows: 0, readBytes: 0, writtenRows: 0, elapsedMs: 0 };
 
 export function createReply(response: ServerResponse, options: ReplyOptions): Reply {
   const { request } = options;
   const encoding = chooseEncoding(request);
-  const limit = request.waitsForEnd ? Math.max(request.holdBytes ?? 0, DEFAULT_HOLD_BYTES) : 0;
+  const limit = request.waitsForEnd ? HOLD_ALL_BYTES : Math.min(request.holdBytes ?? HOLD_BYTES, HOLD_ALL_BYTES);
   let held: Uint8Array[] = [];
   let heldBytes = 0;
   let out: Writable | null = null;
@@ -94,6 +99,7 @@ export function createReply(response: ServerResponse, options: ReplyOptions): Re
       await send(chunk);
     },
     async end(summary) {
+      if (out === null && encoding.codec === 'plain') response.setHeader('Content-Length', String(heldBytes));
       if (out === null) start(summary);
       await flushHeld();
       await finishEncoder();
