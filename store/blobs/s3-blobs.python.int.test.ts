@@ -15,7 +15,7 @@ import { systemClock } from '../../base/clock.ts';
 import { systemRandom } from '../../base/random.ts';
 import { blobName } from './blob-name.ts';
 import { fails, testBlobStore, type BlobPlace } from './contract.ts';
-import { startMoto, type Moto } from './moto-server.ts';
+import { startMoto, type Moto } from '../../e2e/moto.ts';
 import { openS3Blobs, type S3BlobsOptions } from './s3-blobs.ts';
 
 const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'test' };

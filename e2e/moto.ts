@@ -1,8 +1,8 @@
 /** Starts moto's S3-compatible server for tests. */
 import { spawn } from 'node:child_process';
 import { createServer, type AddressInfo } from 'node:net';
-import { systemClock } from '../../base/clock.ts';
-import { findPython } from '../../e2e/python.ts';
+import { systemClock } from '../base/clock.ts';
+import { findPython } from './python.ts';
 
 export interface Moto {
   readonly endpoint: string;
