@@ -60,19 +60,20 @@ type Call = {
 export function connectColumns(options: ConnectOptions): ColumnStore {
   const isHttps = new URL(options.url).protocol === 'https:';
   const agentOptions = { keepAlive: true, maxSockets: options.maxConnections ?? 24, scheduling: 'lifo' as const };
-  const agent = isHttps ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
+  const newAgent = (): HttpAgent => (isHttps ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions));
   const client = createClient({
     url: options.url,
     username: options.user,
     password: options.password,
-    http_agent: agent,
+    http_agent: newAgent(),
     // The deadline is ours (withDeadline): the client's own would not kill the query.
     request_timeout: 24 * 3600 * 1000,
     keep_alive: { enabled: true },
     // Its log would print queries and errors that our caller gets as errors anyway.
     log: { level: ClickHouseLogLevel.OFF },
   });
-  return new HttpColumnStore(options, client, agent);
+  // Inserts have connections of their own: the client destroys each of its sockets 2.5 s after its last use of it, whoever uses it then.
+  return new HttpColumnStore(options, client, newAgent());
 }
 
 type Opened = { readonly body: AsyncIterable<Uint8Array>; readonly contentType: string; readonly cut: (reason: Error) => void };
@@ -80,13 +81,13 @@ type Opened = { readonly body: AsyncIterable<Uint8Array>; readonly contentType: 
 class HttpColumnStore implements ColumnStore {
   readonly #options: ConnectOptions;
   readonly #client: ClickHouseClient;
-  readonly #agent: HttpAgent;
+  readonly #insertAgent: HttpAgent;
   readonly #closing = new AbortController();
 
-  constructor(options: ConnectOptions, client: ClickHouseClient, agent: HttpAgent) {
+  constructor(options: ConnectOptions, client: ClickHouseClient, insertAgent: HttpAgent) {
     this.#options = options;
     this.#client = client;
-    this.#agent = agent;
+    this.#insertAgent = insertAgent;
   }
 
   async rows<T>(sql: string, options: QueryOptions = {}): Promise<T[]> {
@@ -113,7 +114,7 @@ class HttpColumnStore implements ColumnStore {
       url.searchParams.set('query', `INSERT INTO ${table} (${names}) FORMAT Native`);
       url.searchParams.set('query_id', call.queryId);
       for (const [name, value] of Object.entries({ ...ONE_BLOCK_ONE_PART, ...call.settings })) url.searchParams.set(name, String(value));
-      await postBody(url, block, { agent: this.#agent, signal, headers: { ...call.headers, authorization: this.#authorization() } });
+      await postBody(url, block, { agent: this.#insertAgent, signal, headers: { ...call.headers, authorization: this.#authorization() } });
     });
   }
 
@@ -143,7 +144,7 @@ class HttpColumnStore implements ColumnStore {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort(new TapedeckError('closed', 'the connection to the column store was closed'));
     await this.#client.close();
-    this.#agent.destroy();
+    this.#insertAgent.destroy();
   }
 
   async #open(sql: string, format: string, options: QueryOptions, call: Call, signal: AbortSignal): Promise<Opened> {

@@ -235,6 +235,23 @@ function writes(get: Get): void {
       assert.deepEqual(await store.rows('SELECT sum(a) AS s FROM large'), [{ s: String(rows) }]);
     });
 
+    test('an insert that takes long after other requests on the connection', async () => {
+      const { store } = get();
+      await store.command('CREATE TABLE lingering (a UInt32, s String) ENGINE = MergeTree ORDER BY a');
+      await store.command('CREATE TABLE lingered (n UInt8) ENGINE = Memory');
+      await store.command('CREATE MATERIALIZED VIEW lingers TO lingered AS SELECT sleepEachRow(1) AS n FROM lingering');
+      await store.insertNative(
+        'lingering',
+        ['a', 's'],
+        block([
+          [1, ''],
+          [2, ''],
+          [3, ''],
+        ]),
+      );
+      assert.deepEqual(await store.rows('SELECT toUInt32(count()) AS n FROM lingered'), [{ n: 3 }]);
+    });
+
     test('a command runs; its errors carry the code', async () => {
       const { store } = get();
       await store.command('CREATE TABLE made (a UInt8) ENGINE = Memory');
