@@ -8,7 +8,8 @@ export type ServerSaid =
   | { readonly kind: 'direct'; readonly events: number; readonly seconds: number; readonly processMicros: number };
 
 /** `direct` appends batches straight to a log, `inFlight` at a time, for `seconds`. */
-export type ServerAsked = { readonly kind: 'cpu' } | { readonly kind: 'direct'; readonly inFlight: number; readonly seconds: number } | { readonly kind: 'end' };
+export type ServerAsked =
+  { readonly kind: 'cpu' } | { readonly kind: 'direct'; readonly inFlight: number; readonly seconds: number } | { readonly kind: 'end' };
 
 export type LoadPlan = {
   readonly port: number;

@@ -63,7 +63,15 @@ const producers = createProducers({ loadProducers: async () => new Map() });
 await producers.load();
 const app = await openServer({ clock: systemClock, random: systemRandom });
 await app.register(
-  createIngest({ log, blobs, clock: systemClock, random: systemRandom, producers, tombstones: createTombstones(), registry: new Registry() }),
+  createIngest({
+    log,
+    blobs,
+    clock: systemClock,
+    random: systemRandom,
+    producers,
+    tombstones: createTombstones(),
+    registry: new Registry(),
+  }),
 );
 await app.listen({ host: '127.0.0.1', port: 0 });
 

@@ -65,13 +65,18 @@ async function measure(server: ChildProcess, port: number, name: string, encodin
   return result.events / result.seconds;
 }
 
-const server = fork(new URL('ingest-server.ts', import.meta.url), [values.compression], { execArgv: ['--max-semi-space-size=64', '--disable-warning=ExperimentalWarning'] });
+const server = fork(new URL('ingest-server.ts', import.meta.url), [values.compression], {
+  execArgv: ['--max-semi-space-size=64', '--disable-warning=ExperimentalWarning'],
+});
 const [listening] = (await once(server, 'message')) as [Extract<ServerSaid, { kind: 'listening' }>];
 const wants = (name: string): boolean => values.only === undefined || name.includes(values.only);
 await load({ port: listening.port, encoding: 'cbor', connections, seconds: 1, rate: null, writer: 200 });
 
 const direct = await ask<'direct'>(server, { kind: 'direct', inFlight: connections, seconds });
-report('limit: append straight to the log', { 'events/s': direct.events / direct.seconds, 'us/event': direct.processMicros / direct.events });
+report('limit: append straight to the log', {
+  'events/s': direct.events / direct.seconds,
+  'us/event': direct.processMicros / direct.events,
+});
 if (wants('cbor')) {
   const rate = await measure(server, listening.port, 'CBOR, as fast as it goes', 'cbor', null);
   report('CBOR against the limit', { ratio: rate / (direct.events / direct.seconds) });

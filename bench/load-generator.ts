@@ -23,7 +23,9 @@ function post(agent: Agent, plan: LoadPlan, connection: Connection): Promise<Out
     let text = '';
     res.setEncoding('utf8');
     res.on('data', (chunk: string) => (text += chunk));
-    res.on('end', () => resolve({ status: res.statusCode ?? 0, accepted: res.statusCode === 200 ? (JSON.parse(text) as { accepted: number }).accepted : 0 }));
+    res.on('end', () =>
+      resolve({ status: res.statusCode ?? 0, accepted: res.statusCode === 200 ? (JSON.parse(text) as { accepted: number }).accepted : 0 }),
+    );
     res.on('error', reject);
   });
   req.on('error', reject);

@@ -15,7 +15,18 @@ const good: [string, string][] = [
 ];
 for (const [header, media] of good) test(`${header} is ${media}`, () => assert.deepEqual(mediaOf(header), { ok: true, value: media }));
 
-const bad = [undefined, '', 'text/plain', 'text/json', 'application/xml', 'application/json; charset=latin1', 'json', '+json', 'application/+json', 'application/jsonx'];
+const bad = [
+  undefined,
+  '',
+  'text/plain',
+  'text/json',
+  'application/xml',
+  'application/json; charset=latin1',
+  'json',
+  '+json',
+  'application/+json',
+  'application/jsonx',
+];
 for (const header of bad) {
   test(`${String(header)} is refused and the answer says what is served`, () => {
     const result = mediaOf(header);

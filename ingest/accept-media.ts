@@ -27,7 +27,11 @@ export function mediaOf(contentType: string | undefined): Result<Media> {
   const name = (contentType.split(';', 1)[0] as string).trim().toLowerCase();
   const media = BY_NAME[name] ?? structured(name);
   if (media === undefined) {
-    return fail('unsupported_media_type', `Content-Type ${JSON.stringify(name.slice(0, 100))} is not supported; send one of ${accepted}`, 'content-type');
+    return fail(
+      'unsupported_media_type',
+      `Content-Type ${JSON.stringify(name.slice(0, 100))} is not supported; send one of ${accepted}`,
+      'content-type',
+    );
   }
   const charset = CHARSET.exec(contentType)?.[1]?.toLowerCase();
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {

@@ -76,7 +76,8 @@ type Drafting = {
   readonly deadLettered: Rejection[];
   readonly numbered: Numbered[];
   readonly unreadable: number[];
-  readonly byId: Map<string, PlannedRecord>;
+  /** By id: the first record with it, and its bytes as they came. */
+  readonly byId: Map<string, { readonly record: PlannedRecord; readonly slice: Uint8Array }>;
   readonly routes: Record<Topic, Map<string, Route>>;
   duplicates: number;
 };
@@ -140,7 +141,7 @@ function recordOf(draft: Drafting, index: number, value: unknown, slice: Uint8Ar
   const record: PlannedRecord = {
     index, id: event.id, type: known ? event.type : 'unknown', event, topic, ...route, value: sized.value.slice, blobs: sized.value.blobs,
   }; // prettier-ignore
-  if (isRepeated(draft, record)) return null;
+  if (isRepeated(draft, record, slice)) return null;
   if (!checked.ok) draft.deadLettered.push(rejection(index, event.id, checked.error));
   draft.records.push(record);
   return record;
@@ -179,15 +180,15 @@ function routeOf(draft: Drafting, event: Envelope, topic: Topic): Route {
 }
 
 /** An id that came earlier in this body: the same content is a duplicate, other content is refused. Elsewhere in the log: the projector's task. */
-function isRepeated(draft: Drafting, record: PlannedRecord): boolean {
+function isRepeated(draft: Drafting, record: PlannedRecord, slice: Uint8Array): boolean {
   const earlier = draft.byId.get(record.id);
-  if (earlier === undefined || earlier.topic !== record.topic || earlier.partition !== record.partition) {
-    draft.byId.set(record.id, record);
+  if (earlier === undefined || earlier.record.topic !== record.topic || earlier.record.partition !== record.partition) {
+    draft.byId.set(record.id, { record, slice });
     return false;
   }
-  if (Buffer.compare(earlier.value, record.value) === 0 || sameContent(earlier.value, record.value)) draft.duplicates++;
+  if (Buffer.compare(earlier.slice, slice) === 0 || sameContent(earlier.slice, slice)) draft.duplicates++;
   else {
-    const message = `this id is that of item ${earlier.index}, which has other content; give every event an id of its own`;
+    const message = `this id is that of item ${earlier.record.index}, which has other content; give every event an id of its own`;
     reject(draft, record.index, record.id, { code: 'id_reused', message, field: 'id' });
   }
   return true;

@@ -52,12 +52,13 @@ export function createProducers({ loadProducers, maxProducers = MAX_PRODUCERS }:
       return states.size;
     },
     judge(producer, ahead, slack) {
-      if (!loaded) throw new TapedeckError('store_unavailable', 'the states of producers are still being loaded; send the same request again');
+      if (!loaded)
+        throw new TapedeckError('store_unavailable', 'the states of producers are still being loaded; send the same request again');
       return judgeSequence(ahead.get(producer.id) ?? states.get(producer.id), producer, { slack, adopt: dropped });
     },
     commit,
     async exclusive(ids, work) {
-      const earlier = ids.map((id) => tails.get(id));
+      const earlier = ids.map((id) => tails.get(id) ?? Promise.resolve());
       const { promise, resolve } = Promise.withResolvers<void>();
       for (const id of ids) tails.set(id, promise);
       try {

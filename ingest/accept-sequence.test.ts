@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { judgeSequence, observeProducer, producerOf, type Producer, type ProducerState, type SequenceVerdict } from './accept-sequence.ts';
+import { externalize } from '../events/codec/blob-tags.ts';
+import { encodeEvent } from '../events/codec/cbor-encode.ts';
+import {
+  judgeSequence,
+  observeProducer,
+  producerOf,
+  producerOfRecord,
+  type Producer,
+  type ProducerState,
+  type SequenceVerdict,
+} from './accept-sequence.ts';
 
 const at = (epoch: number, seq: number): Producer => ({ id: 'p', epoch, seq });
 const settled = (epoch: number, next: number): ProducerState => ({ epoch, certain: next, next });
@@ -97,4 +107,16 @@ test('the producer of a value is read without trusting it', () => {
   assert.equal(producerOf({ producer: null }), 'unreadable');
   assert.equal(producerOf({ producer: { id: 'p', epoch: -1, seq: 0 } }), 'unreadable');
   assert.deepEqual(producerOf({ producer: { id: 'p', epoch: 1, seq: 2, host: 'h' } }), { id: 'p', epoch: 1, seq: 2, host: 'h' });
+});
+
+test('the producer of a record is read without the rest, also when values lie in the blob store or the map has no length', () => {
+  const event = { id: 'x', data: { text: 'long '.repeat(100) }, producer: { id: 'p', epoch: 1, seq: 2 }, after: 1 };
+  const plain = encodeEvent(event);
+  assert.deepEqual(producerOfRecord(plain), { id: 'p', epoch: 1, seq: 2 });
+  const external = externalize(plain, 50);
+  assert.ok(external !== null);
+  assert.deepEqual(producerOfRecord(external.slice), { id: 'p', epoch: 1, seq: 2 });
+  const indefinite = Buffer.concat([Buffer.from([0xbf]), plain.subarray(1), Buffer.from([0xff])]);
+  assert.deepEqual(producerOfRecord(indefinite), { id: 'p', epoch: 1, seq: 2 });
+  assert.equal(producerOfRecord(encodeEvent({ id: 'x', data: { producer: { id: 'p', epoch: 1, seq: 2 } } })), null);
 });

@@ -3,6 +3,9 @@
  * What was refused for good uses up its number; what could not be stored does not.
  */
 import { producer as producerSchema } from '../events/envelope.ts';
+import { decodeCbor } from '../events/codec/cbor-decode.ts';
+import { cursorOver, INDEFINITE, readHead, takeBreak } from '../events/codec/cbor-head.ts';
+import { skipItem } from '../events/codec/cbor-items.ts';
 import type { Problem } from '../base/result.ts';
 
 export type Producer = { readonly id: string; readonly epoch: number; readonly seq: number };
@@ -26,6 +29,25 @@ export function producerOf(value: unknown): Producer | null | 'unreadable' {
   if (producer === undefined) return null;
   const parsed = producerSchema.safeParse(producer);
   return parsed.success ? parsed.data : 'unreadable';
+}
+
+/**
+ * The producer of a log record, read without the rest of the event: whole events may hold values that lie in the blob store, which cannot be decoded before they are
+ * back. Null when it names none. Throws as `decodeCbor` does.
+ */
+export function producerOfRecord(record: Uint8Array): Producer | null {
+  const c = cursorOver(record, 0, record.length);
+  readHead(c);
+  for (let left = c.value; left === INDEFINITE ? !takeBreak(c) : left > 0; left -= left === INDEFINITE ? 0 : 1) {
+    const keyAt = c.at;
+    skipItem(c, 1);
+    const valueAt = c.at;
+    skipItem(c, 1);
+    if (decodeCbor(record, keyAt, valueAt) !== 'producer') continue;
+    const producer = producerOf({ producer: decodeCbor(record, valueAt, c.at) });
+    return producer === 'unreadable' ? null : producer;
+  }
+  return null;
 }
 
 /**

@@ -14,7 +14,8 @@ after(() => edge.close());
 
 const NDJSON = { 'content-type': 'application/x-ndjson' };
 const JSON_TYPE = { 'content-type': 'application/json' };
-const cborArray = (events: object[]): Buffer => Buffer.concat([Buffer.from([0x80 + events.length]), ...events.map((event) => encodeEvent(event))]);
+const cborArray = (events: object[]): Buffer =>
+  Buffer.concat([Buffer.from([0x80 + events.length]), ...events.map((event) => encodeEvent(event))]);
 
 async function refused(reply: Reply, status: number, code: string, message: RegExp = /./): Promise<void> {
   assert.deepEqual([reply.status, reply.body.error?.code], [status, code], JSON.stringify(reply.body));
@@ -53,7 +54,10 @@ test('NDJSON cut at every byte: whole lines are taken, the torn one is named', a
   }
 });
 
-for (const [name, pack] of [['gzip', gzipSync], ['zstd', zstdCompressSync]] as const) {
+for (const [name, pack] of [
+  ['gzip', gzipSync],
+  ['zstd', zstdCompressSync],
+] as const) {
   test(`${name} cut at every byte is truncated_body; garbage behind it is broken_compression`, async () => {
     const event = sampleEvent();
     const packed = pack(cborArray([event]));
@@ -68,7 +72,12 @@ for (const [name, pack] of [['gzip', gzipSync], ['zstd', zstdCompressSync]] as c
   test(`a ${name} bomb is stopped by its inflated size`, async () => {
     const bomb = pack(Buffer.alloc(96 << 20, 0x20));
     assert.ok(bomb.length < 2 << 20);
-    await refused(await edge.post(bomb, { ...JSON_TYPE, 'content-encoding': name }), 413, 'inflated_too_large', /4194304 bytes; send smaller/);
+    await refused(
+      await edge.post(bomb, { ...JSON_TYPE, 'content-encoding': name }),
+      413,
+      'inflated_too_large',
+      /4194304 bytes; send smaller/,
+    );
   });
 }
 
@@ -88,7 +97,12 @@ test('a body over the limit, and too many items of every kind', async () => {
   const events = Array.from({ length: 21 }, () => sampleEvent());
   const remedy = /more than 20 events.*smaller/;
   await refused(await edge.post(events), 413, 'too_many_items', remedy);
-  await refused(await edge.post(Buffer.from(events.map((event) => JSON.stringify(event)).join('\n')), NDJSON), 413, 'too_many_items', remedy);
+  await refused(
+    await edge.post(Buffer.from(events.map((event) => JSON.stringify(event)).join('\n')), NDJSON),
+    413,
+    'too_many_items',
+    remedy,
+  );
   await refused(await edge.post(Buffer.concat(events.map((event) => encodeEvent(event)))), 413, 'too_many_items', remedy);
   await refused(await edge.post(Buffer.alloc(2_000_000, 0xa0)), 413, 'too_many_items', remedy);
   await refused(await edge.post(Buffer.from(`[${'{},'.repeat(600_000)}{}]`), JSON_TYPE), 413, 'too_many_items', remedy);
@@ -117,7 +131,11 @@ test('nesting that would break a stack is refused, whatever the form', async () 
 });
 
 test('a length that promises more than there is allocates nothing', async () => {
-  for (const head of [[0x9b, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff], [0xbb, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff], [0x5b, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff]]) {
+  for (const head of [
+    [0x9b, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff],
+    [0xbb, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff],
+    [0x5b, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff],
+  ]) {
     await refused(await edge.post(Buffer.from(head)), 400, 'invalid_cbor');
   }
 });
@@ -154,14 +172,26 @@ test('broken items inside a good frame: bad UTF-8, doubled keys, wrong tags, oth
   const good = sampleEvent();
   const badText = Buffer.from(encodeEvent(sampleEvent({ run: 'run-XX' })));
   badText.write('\xff\xfe', badText.indexOf('XX'), 'latin1');
-  const items = [Buffer.from(encodeEvent(good)), badText, Buffer.from('a2616101616102', 'hex'), Buffer.from([0xf6]), Buffer.from([0x01]), Buffer.from('d84543010203', 'hex')];
+  const items = [
+    Buffer.from(encodeEvent(good)),
+    badText,
+    Buffer.from('a2616101616102', 'hex'),
+    Buffer.from([0xf6]),
+    Buffer.from([0x01]),
+    Buffer.from('d84543010203', 'hex'),
+  ];
   const reply = await edge.post(Buffer.concat([Buffer.from([0x80 + items.length]), ...items]));
   assert.deepEqual([reply.status, reply.body.accepted, reply.body.rejected.length], [200, 1, 5], JSON.stringify(reply.body));
-  assert.deepEqual(reply.body.rejected.slice(0, 2).map(({ code }) => code), ['invalid_utf8', 'duplicate_key']);
+  assert.deepEqual(
+    reply.body.rejected.slice(0, 2).map(({ code }) => code),
+    ['invalid_utf8', 'duplicate_key'],
+  );
 });
 
 test('hostile names do not reach prototypes, and come back as they were', async () => {
-  const event = Buffer.from(JSON.stringify(sampleEvent()).replace('"run":', '"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"run":'));
+  const event = Buffer.from(
+    JSON.stringify(sampleEvent()).replace('"run":', '"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"run":'),
+  );
   const reply = await edge.post(event, JSON_TYPE);
   assert.equal(reply.body.accepted, 1);
   assert.equal(({} as { polluted?: boolean }).polluted, undefined);
@@ -176,7 +206,10 @@ test('any bytes in any type and encoding: an answer in our shape, never a 5xx, a
     for (const [at, byte] of edits) copy[at % copy.length] = byte;
     return copy;
   });
-  const anyBody = fc.oneof(mutated, fc.uint8Array({ minLength: 1, maxLength: 200 }).map((bytes) => Buffer.from(bytes)));
+  const anyBody = fc.oneof(
+    mutated,
+    fc.uint8Array({ minLength: 1, maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
+  );
   const types = fc.constantFrom('application/cbor', 'application/json', 'application/x-ndjson');
   const encodings = fc.constantFrom('identity', 'gzip', 'zstd');
   let inLog = (await edge.stored()).length;

@@ -3,7 +3,12 @@ import type { Socket } from 'node:net';
 import { TapedeckError } from '../../base/errors.ts';
 import { errorBody } from './error-answer.ts';
 
-const REASONS: Readonly<Record<number, string>> = { 400: 'Bad Request', 408: 'Request Timeout', 413: 'Content Too Large', 431: 'Request Header Fields Too Large' };
+const REASONS: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  408: 'Request Timeout',
+  413: 'Content Too Large',
+  431: 'Request Header Fields Too Large',
+};
 
 /**
  * A handler for what the HTTP parser itself refuses (no request exists then): answers in the shape of every other failure and closes the connection. When
@@ -53,6 +58,11 @@ function describe(code: string | undefined): { status: number; problem: Tapedeck
     case 'HPE_INVALID_EOF_STATE':
       return { status: 400, problem: new TapedeckError('truncated_body', 'the connection ended before the request did; send it whole') };
     default:
-      return { status: 400, problem: new TapedeckError('bad_request', `this is not HTTP/1.1 (${code ?? 'unknown'})`, { details: { reason: code ?? 'unknown' } }) };
+      return {
+        status: 400,
+        problem: new TapedeckError('bad_request', `this is not HTTP/1.1 (${code ?? 'unknown'})`, {
+          details: { reason: code ?? 'unknown' },
+        }),
+      };
   }
 }

@@ -61,7 +61,15 @@ export type EdgeOptions = {
 export async function openEdge(options: EdgeOptions = {}): Promise<Edge> {
   const directory = await mkdtemp(join(tmpdir(), 'tapedeck-edge-'));
   const open = (topic: string): Promise<EventLog> =>
-    openEmbeddedLog({ directory, topic, partitions: options.partitions ?? 4, mode: 'write', maxRecordBytes: 1_048_576, compression: 'none', clock: systemClock });
+    openEmbeddedLog({
+      directory,
+      topic,
+      partitions: options.partitions ?? 4,
+      mode: 'write',
+      maxRecordBytes: 1_048_576,
+      compression: 'none',
+      clock: systemClock,
+    });
   const log = await open('events');
   const feeds = options.feeds === true ? await open('feeds') : undefined;
   const blobs = await openDirectoryBlobs({ directory: join(directory, 'blobs'), clock: systemClock, random: systemRandom });
@@ -121,7 +129,7 @@ async function post(url: string, body: unknown, headers: Record<string, string>)
 async function storedIn(log: EventLog, blobs: BlobStore): Promise<Stored[]> {
   const found: Stored[] = [];
   for (let partition = 0; partition < log.partitions; partition++) {
-    for (let from = 0; ; ) {
+    for (let from = 0; ;) {
       const chunk = await log.read(partition, from, { maxBytes: 1 << 24 });
       for (const { key, value } of chunk.records) {
         const event = decodeCbor(await internalize(value, (sha256) => blobs.get(sha256))) as Record<string, unknown>;
@@ -155,5 +163,13 @@ let count = 0;
 export function sampleEvent(over: Record<string, unknown> = {}): Record<string, unknown> & { id: string } {
   count++;
   const id = `0198c0de-0000-7000-8000-${count.toString(16).padStart(12, '0')}`;
-  return { v: 1, id, type: 'metric.recorded', run: 'run-1', time: 1_760_000_000_000_000 + count, data: { scope: 'run', name: 'loss', value: count }, ...over };
+  return {
+    v: 1,
+    id,
+    type: 'metric.recorded',
+    run: 'run-1',
+    time: 1_760_000_000_000_000 + count,
+    data: { scope: 'run', name: 'loss', value: count },
+    ...over,
+  };
 }

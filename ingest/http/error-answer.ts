@@ -39,7 +39,9 @@ export function toTapedeckError(error: unknown): TapedeckError {
   if (error instanceof TapedeckError) return error;
   const { statusCode, message } = (error ?? {}) as { statusCode?: unknown; message?: unknown };
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
-    return new TapedeckError(BY_STATUS[statusCode] ?? 'bad_request', typeof message === 'string' ? message : 'bad request', { cause: error });
+    return new TapedeckError(BY_STATUS[statusCode] ?? 'bad_request', typeof message === 'string' ? message : 'bad request', {
+      cause: error,
+    });
   }
   return new TapedeckError('internal', 'something failed that nobody foresaw; the server log has it', { cause: error });
 }

@@ -22,7 +22,11 @@ const node = (over: Record<string, unknown> = {}) =>
       role: 'assistant',
       sampled: true,
       message: { role: 'assistant', content: 'hello' },
-      tokens: { ids: PackedArray.of(Uint32Array.of(5, 6, 7)), mask: PackedArray.of(Uint8Array.of(0, 1, 1)), logprobs: PackedArray.of(Float32Array.of(-1, -2)) },
+      tokens: {
+        ids: PackedArray.of(Uint32Array.of(5, 6, 7)),
+        mask: PackedArray.of(Uint8Array.of(0, 1, 1)),
+        logprobs: PackedArray.of(Float32Array.of(-1, -2)),
+      },
     },
     ...over,
   });
@@ -63,7 +67,8 @@ test('JSON: one event, an array, NDJSON; token streams as numbers and as base64 
   assert.equal(reply.body.accepted, 2);
   const stored = await edge.stored();
   for (const { id } of [numbers, text]) {
-    const tokens = (stored.find((s) => s.id === id)?.event['data'] as { tokens: Record<string, PackedArray<'u32'>> }).tokens;
+    const event = stored.find((s) => s.id === id)?.event ?? {};
+    const { tokens } = event['data'] as { tokens: Record<string, PackedArray<'u32'>> };
     assert.deepEqual([...(tokens['ids'] as PackedArray<'u32'>).typed()], [9, 8]);
     assert.equal(tokens['logprobs']?.dtype, 'f32');
   }
@@ -97,7 +102,10 @@ test('an unknown type is accepted into the log and listed as dead-lettered', asy
   const event = sampleEvent({ type: 'dream.recorded', data: { depth: 3 } });
   const reply = await edge.post([event]);
   assert.equal(reply.body.accepted, 1);
-  assert.deepEqual(reply.body.deadLettered?.map(({ index, id, code }) => ({ index, id, code })), [{ index: 0, id: event.id, code: 'unknown_type' }]);
+  assert.deepEqual(
+    reply.body.deadLettered?.map(({ index, id, code }) => ({ index, id, code })),
+    [{ index: 0, id: event.id, code: 'unknown_type' }],
+  );
   assert.ok((await edge.stored()).some(({ id }) => id === event.id));
 });
 
@@ -109,7 +117,10 @@ test('decisions of a feed are refused here, and go to the feeds log where one is
   const inside = await openEdge({ feeds: true });
   try {
     assert.equal((await inside.post([event, sampleEvent()])).body.accepted, 2);
-    assert.deepEqual((await inside.stored()).map((s) => s.event['type']), ['metric.recorded']);
+    assert.deepEqual(
+      (await inside.stored()).map((s) => s.event['type']),
+      ['metric.recorded'],
+    );
   } finally {
     await inside.close();
   }
@@ -117,9 +128,17 @@ test('decisions of a feed are refused here, and go to the feeds log where one is
 
 test('the same id twice in a body: same content is a duplicate in any encoding, other content is id_reused', async () => {
   const event = sampleEvent();
-  const reply = await edge.post([event, event, Object.fromEntries(Object.entries(event).toReversed()), { ...event, data: { scope: 'run', name: 'loss', value: -1 } }]);
+  const reply = await edge.post([
+    event,
+    event,
+    Object.fromEntries(Object.entries(event).toReversed()),
+    { ...event, data: { scope: 'run', name: 'loss', value: -1 } },
+  ]);
   assert.deepEqual([reply.body.accepted, reply.body.duplicates], [1, 2]);
-  assert.deepEqual(reply.body.rejected.map(({ index, code }) => ({ index, code })), [{ index: 3, code: 'id_reused' }]);
+  assert.deepEqual(
+    reply.body.rejected.map(({ index, code }) => ({ index, code })),
+    [{ index: 3, code: 'id_reused' }],
+  );
   assert.equal((await edge.stored()).filter(({ id }) => id === event.id).length, 1);
 });
 
@@ -129,7 +148,10 @@ test('events of a deleted run are refused, from the moment its deletion is durab
   assert.equal((await edge.post([sampleEvent({ run, type: 'run.deleted', data: {} })])).body.accepted, 1);
   const reply = await edge.post([sampleEvent({ run }), sampleEvent({ run, project: 'other' }), sampleEvent()]);
   assert.equal(reply.body.accepted, 2);
-  assert.deepEqual(reply.body.rejected.map(({ index, code, field }) => ({ index, code, field })), [{ index: 0, code: 'run_deleted', field: 'run' }]);
+  assert.deepEqual(
+    reply.body.rejected.map(({ index, code, field }) => ({ index, code, field })),
+    [{ index: 0, code: 'run_deleted', field: 'run' }],
+  );
   assert.equal((await edge.post([sampleEvent({ run, type: 'run.deleted', data: {} })])).body.accepted, 1);
   edge.tombstones.add(undefined, 'from-outside');
   assert.equal((await edge.post([sampleEvent({ run: 'from-outside' })])).body.rejected[0]?.code, 'run_deleted');
@@ -166,6 +188,9 @@ test('a batch spreads over partitions with one append each, in the order of the 
   const mine = (await edge.stored()).filter(({ id }) => order.has(id));
   for (let p = 0; p < 4; p++) {
     const indexes = mine.filter(({ partition }) => partition === p).map(({ id }) => order.get(id) as number);
-    assert.deepEqual(indexes, indexes.toSorted((a, b) => a - b));
+    assert.deepEqual(
+      indexes,
+      indexes.toSorted((a, b) => a - b),
+    );
   }
 });

@@ -47,7 +47,9 @@ async function answerTo(request: FastifyRequest, body: ReceivedBody, ports: Even
   if (key === undefined) return accept(body, ports);
   try {
     if (typeof key !== 'string' || key.length === 0 || key.length > MAX_KEY_LENGTH) {
-      throw new TapedeckError('bad_request', `Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`, { details: { header: 'idempotency-key' } });
+      throw new TapedeckError('bad_request', `Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`, {
+        details: { header: 'idempotency-key' },
+      });
     }
     const { answer, replayed } = await ports.answers.run(key, body.bytes, () => accept(body, ports));
     return replayed ? { ...answer, headers: { ...answer.headers, 'idempotency-replayed': 'true' } } : answer;
@@ -90,7 +92,11 @@ function answerOf(result: Accepted, random: Random): Answer {
     return errorAnswer(new TapedeckError(failure.code, message, { details: results }), random);
   }
   const isFenced = rejected.length > 0 && accepted + duplicates === 0 && rejected.every(({ code }) => code === 'producer_fenced');
-  if (isFenced) return errorAnswer(new TapedeckError('producer_fenced', 'every event of this request was fenced by a newer epoch', { details: results }), random);
+  if (isFenced)
+    return errorAnswer(
+      new TapedeckError('producer_fenced', 'every event of this request was fenced by a newer epoch', { details: results }),
+      random,
+    );
   return { status: 200, body: JSON.stringify(results), headers: { 'content-type': 'application/json; charset=utf-8' } };
 }
 

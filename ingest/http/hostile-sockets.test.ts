@@ -65,7 +65,12 @@ test('content-length shorter than the body: the rest is no request', async () =>
 });
 
 test('content-length that is no number, twice, or beside chunked is refused', async () => {
-  for (const headers of ['content-length: ten\r\n', 'content-length: -1\r\n', 'content-length: 2\r\ncontent-length: 3\r\n', 'content-length: 2\r\ntransfer-encoding: chunked\r\n']) {
+  for (const headers of [
+    'content-length: ten\r\n',
+    'content-length: -1\r\n',
+    'content-length: 2\r\ncontent-length: 3\r\n',
+    'content-length: 2\r\ntransfer-encoding: chunked\r\n',
+  ]) {
     const answer = await talk(await edge.socket(), [head(headers), '[]'], 1000);
     assert.match(answer, /^HTTP\/1.1 400 [\s\S]*"bad_request"/, headers);
   }
@@ -91,13 +96,17 @@ test('a connection cut in the middle of a body stores nothing', async () => {
 test('chunked: good chunks pass; garbage in a chunk size or behind the body is refused', async () => {
   const event = sampleEvent();
   const body = JSON.stringify(event);
-  const chunks = [...body].map((c) => `1\r\n${c}\r\n`).join('');
+  const chunks = Array.from(body, (c) => `1\r\n${c}\r\n`).join('');
   const close = 'connection: close\r\ntransfer-encoding: chunked\r\n';
   assert.match(await talk(await edge.socket(), [head(close), chunks, '0\r\n\r\n']), /200 OK[\s\S]*"accepted":1/);
   const other = JSON.stringify(sampleEvent());
   const broken = await talk(await edge.socket(), [head(close), `5\r\n${other.slice(0, 5)}\r\nzz\r\nabc`], 1000);
   assert.match(broken, /^HTTP\/1.1 400 [\s\S]*"bad_request"/);
-  const trailing = await talk(await edge.socket(), [head('transfer-encoding: chunked\r\n'), `${other.length.toString(16)}\r\n${other}\r\n0\r\n\r\n`, 'garbage garbage\r\n\r\n'], 1000);
+  const trailing = await talk(
+    await edge.socket(),
+    [head('transfer-encoding: chunked\r\n'), `${other.length.toString(16)}\r\n${other}\r\n0\r\n\r\n`, 'garbage garbage\r\n\r\n'],
+    1000,
+  );
   assert.match(trailing, /^HTTP\/1.1 200 OK[\s\S]*connection: close[\s\S]*"accepted":1/, 'what was stored is not answered with an error');
   assert.equal(trailing.split('HTTP/1.1').length, 2);
 });
@@ -107,7 +116,10 @@ test('a chunked body over the limit is body_too_large, and the client that goes 
   const answer = talk(socket, [head('transfer-encoding: chunked\r\n')], 4000);
   const piece = `10000\r\n${'x'.repeat(65_536)}\r\n`;
   for (let i = 0; i < 40 && socket.writable; i++) socket.write(piece);
-  assert.match(await answer, /^HTTP\/1.1 413 [\s\S]*"body_too_large","message":"the body has more than 1048576 bytes; send smaller batches"/);
+  assert.match(
+    await answer,
+    /^HTTP\/1.1 413 [\s\S]*"body_too_large","message":"the body has more than 1048576 bytes; send smaller batches"/,
+  );
 });
 
 test('a content-length over the limit is refused before the body comes', async () => {

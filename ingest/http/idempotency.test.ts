@@ -3,14 +3,10 @@ import { test } from 'node:test';
 import type { Clock } from '../../base/clock.ts';
 import { createIdempotencyWindow, type Answer } from './idempotency.ts';
 
-function handClock(): Clock & { now: number } {
-  return { now: 0, nowMicros: () => 0, monotonicMs: () => clockNow.now, sleep: () => new Promise(() => {}) } as Clock & { now: number };
-}
-const clockNow = { now: 0 };
-const open = (maxBytes = 1_000_000) => {
-  clockNow.now = 0;
-  return createIdempotencyWindow({ maxBytes, keepMs: 1000, clock: handClock() });
-};
+let now = 0;
+const clock: Clock = { nowMicros: () => 0, monotonicMs: () => now, sleep: () => new Promise(() => {}) };
+const open = (maxBytes = 1_000_000): ReturnType<typeof createIdempotencyWindow> =>
+  createIdempotencyWindow({ maxBytes, keepMs: 1000, clock });
 const answer = (body: string, status = 200): Answer => ({ status, body, headers: {} });
 const A = Buffer.from('a');
 const B = Buffer.from('b');
@@ -33,7 +29,10 @@ test('a request in flight is joined, not run twice', async () => {
   const both = [window.run('k', A, work), window.run('k', A, work)];
   await assert.rejects(window.run('k', B, work), { code: 'idempotency_mismatch' });
   gate.resolve(answer('x'));
-  assert.deepEqual((await Promise.all(both)).map((r) => r.replayed), [false, true]);
+  assert.deepEqual(
+    (await Promise.all(both)).map((r) => r.replayed),
+    [false, true],
+  );
   assert.equal(runs, 1);
 });
 
@@ -43,7 +42,10 @@ test('answers that ask for a retry, and failures, are not kept', async () => {
     await window.run('k', A, async () => answer('no', status));
     assert.equal((await window.run('k', A, async () => answer('yes', 503))).replayed, false);
   }
-  await assert.rejects(window.run('k', A, () => Promise.reject(new Error('broken'))), /broken/);
+  await assert.rejects(
+    window.run('k', A, () => Promise.reject(new Error('broken'))),
+    /broken/,
+  );
   assert.equal((await window.run('k', A, async () => answer('yes'))).replayed, false);
 });
 
@@ -55,6 +57,6 @@ test('the window is bounded by bytes and by time, oldest first', async () => {
   }
   assert.equal((await window.run('k19', A, async () => answer('new'))).replayed, true);
   assert.equal((await window.run('k0', A, async () => answer('new'))).replayed, false);
-  clockNow.now = 1001;
+  now += 1001;
   assert.equal((await window.run('k19', A, async () => answer('new'))).replayed, false);
 });

@@ -20,7 +20,11 @@ const ENTRY_BYTES = 256;
 
 type Entry = { readonly digest: string; readonly answer: Promise<Answer>; bytes: number; until: number };
 
-export function createIdempotencyWindow(options: { readonly maxBytes: number; readonly keepMs: number; readonly clock: Clock }): IdempotencyWindow {
+export function createIdempotencyWindow(options: {
+  readonly maxBytes: number;
+  readonly keepMs: number;
+  readonly clock: Clock;
+}): IdempotencyWindow {
   const { maxBytes, keepMs, clock } = options;
   /** In order of `until`: entries in flight are `Infinity` and are moved to the end when answered. */
   const entries = new Map<string, Entry>();
@@ -56,7 +60,9 @@ export function createIdempotencyWindow(options: { readonly maxBytes: number; re
       const known = entries.get(key);
       if (known !== undefined) {
         if (known.digest !== digest) {
-          throw new TapedeckError('idempotency_mismatch', 'this Idempotency-Key was used with another body; use a new key for a new body', { details: { header: 'idempotency-key' } });
+          throw new TapedeckError('idempotency_mismatch', 'this Idempotency-Key was used with another body; use a new key for a new body', {
+            details: { header: 'idempotency-key' },
+          });
         }
         return { answer: await known.answer, replayed: true };
       }

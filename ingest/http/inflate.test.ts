@@ -36,13 +36,16 @@ for (const encoding of ['gzip', 'zstd'] as const) {
     await assert.rejects(inflate(Buffer.concat([packed, garbage]), encoding, target()), { code: 'broken_compression' });
     const bent = Buffer.from(packed);
     bent[Math.floor(bent.length / 2)] = (bent[Math.floor(bent.length / 2)] as number) ^ 0xff;
-    await assert.rejects(async () => {
-      const body = target();
-      await inflate(bent, encoding, body);
-      // zstd without a checksum may decode to other bytes: then the events in it are refused
-      assert.notDeepEqual(body.view(), text);
-      throw Object.assign(new Error(), { code: 'broken_compression' });
-    }, { code: /broken_compression|truncated_body|inflated_too_large/ });
+    await assert.rejects(
+      async () => {
+        const body = target();
+        await inflate(bent, encoding, body);
+        // zstd without a checksum may decode to other bytes: then the events in it are refused
+        assert.notDeepEqual(body.view(), text);
+        throw Object.assign(new Error(), { code: 'broken_compression' });
+      },
+      { code: /broken_compression|truncated_body|inflated_too_large/ },
+    );
   });
 
   test(`${encoding}: a bomb stops at the limit, long before it is whole`, async () => {
@@ -69,6 +72,9 @@ test('encodings: gzip, zstd and none; anything else is named', () => {
     const result = encodingOf(header);
     return result.ok ? result.value : result.error.code;
   };
-  assert.deepEqual([value(), value('identity'), value('GZIP'), value('x-gzip'), value(' zstd ')], ['identity', 'identity', 'gzip', 'gzip', 'zstd']);
+  assert.deepEqual(
+    [value(), value('identity'), value('GZIP'), value('x-gzip'), value(' zstd ')],
+    ['identity', 'identity', 'gzip', 'gzip', 'zstd'],
+  );
   for (const header of ['br', 'deflate', 'gzip, gzip', 'gzip, zstd']) assert.equal(value(header), 'unsupported_encoding');
 });

@@ -15,7 +15,11 @@ export function encodingOf(header: string | undefined): Result<Encoding> {
   if (name === '' || name === 'identity') return ok('identity');
   if (name === 'gzip' || name === 'x-gzip') return ok('gzip');
   if (name === 'zstd') return ok('zstd');
-  return fail('unsupported_encoding', `Content-Encoding ${JSON.stringify(name.slice(0, 60))} is not supported; send gzip, zstd or none`, 'content-encoding');
+  return fail(
+    'unsupported_encoding',
+    `Content-Encoding ${JSON.stringify(name.slice(0, 60))} is not supported; send gzip, zstd or none`,
+    'content-encoding',
+  );
 }
 
 /**
@@ -23,7 +27,7 @@ export function encodingOf(header: string | undefined): Result<Encoding> {
  * the end is refused. Throws `truncated_body`, `broken_compression`, and what `target.write` throws.
  */
 export async function inflate(source: Uint8Array, encoding: 'gzip' | 'zstd', target: BodyBuffer): Promise<void> {
-  for (let at = 0; at === 0 || at < source.length; ) {
+  for (let at = 0; at === 0 || at < source.length;) {
     const read = await inflateOne(source.subarray(at), encoding, target);
     if (read === 0) throw broken(encoding, 'bytes after the end');
     at += read;
@@ -47,7 +51,8 @@ function inflateOne(source: Uint8Array, encoding: 'gzip' | 'zstd', target: BodyB
   });
   inflater.on('end', () => resolve(inflater.bytesWritten));
   inflater.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'Z_BUF_ERROR') reject(new TapedeckError('truncated_body', `the ${encoding} body ends before its end; send it whole`, { cause: error }));
+    if (error.code === 'Z_BUF_ERROR')
+      reject(new TapedeckError('truncated_body', `the ${encoding} body ends before its end; send it whole`, { cause: error }));
     else reject(broken(encoding, error.code ?? 'unknown', error));
   });
   inflater.end(source);
@@ -55,5 +60,8 @@ function inflateOne(source: Uint8Array, encoding: 'gzip' | 'zstd', target: BodyB
 }
 
 function broken(encoding: string, reason: string, cause?: unknown): TapedeckError {
-  return new TapedeckError('broken_compression', `the body is not valid ${encoding} (${reason}); compress it again`, { cause, details: { reason } });
+  return new TapedeckError('broken_compression', `the body is not valid ${encoding} (${reason}); compress it again`, {
+    cause,
+    details: { reason },
+  });
 }

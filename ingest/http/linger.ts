@@ -6,7 +6,12 @@ import type { Clock } from '../../base/clock.ts';
  * Answers a request whose body is not read to its end. Closing at once would reset the connection under a client that is still sending, and it would
  * never see the answer: so the text goes out first, and what still comes is thrown away for a bounded time and size before the connection closes.
  */
-export function lingeringBody(text: string, request: IncomingMessage, clock: Clock, bounds: { readonly ms: number; readonly bytes: number }): Readable {
+export function lingeringBody(
+  text: string,
+  request: IncomingMessage,
+  clock: Clock,
+  bounds: { readonly ms: number; readonly bytes: number },
+): Readable {
   const discard = async function* (): AsyncGenerator<string> {
     yield text;
     await discarded(request, clock, bounds);

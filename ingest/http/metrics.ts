@@ -13,12 +13,35 @@ export type IngestMetrics = {
 
 export function createIngestMetrics(registry: Registry, bytesInFlight: () => number): IngestMetrics {
   const registers = [registry];
-  const accepted = new Counter({ name: 'tapedeck_events_accepted_total', help: 'Events made durable, by type', labelNames: ['type'], registers });
+  const accepted = new Counter({
+    name: 'tapedeck_events_accepted_total',
+    help: 'Events made durable, by type',
+    labelNames: ['type'],
+    registers,
+  });
   const duplicates = new Counter({ name: 'tapedeck_events_duplicate_total', help: 'Events recognised as already sent', registers });
-  const rejected = new Counter({ name: 'tapedeck_events_rejected_total', help: 'Events not taken, by code', labelNames: ['code'], registers });
-  const deadLettered = new Counter({ name: 'tapedeck_events_unknown_type_total', help: 'Events accepted that this version cannot project', registers });
-  const refused = new Counter({ name: 'tapedeck_ingest_refused_total', help: 'Requests refused as a whole, by code', labelNames: ['code'], registers });
-  const bodyBytes = new Counter({ name: 'tapedeck_ingest_body_bytes_total', help: 'Bytes of accepted bodies, after decompression', registers });
+  const rejected = new Counter({
+    name: 'tapedeck_events_rejected_total',
+    help: 'Events not taken, by code',
+    labelNames: ['code'],
+    registers,
+  });
+  const deadLettered = new Counter({
+    name: 'tapedeck_events_unknown_type_total',
+    help: 'Events accepted that this version cannot project',
+    registers,
+  });
+  const refused = new Counter({
+    name: 'tapedeck_ingest_refused_total',
+    help: 'Requests refused as a whole, by code',
+    labelNames: ['code'],
+    registers,
+  });
+  const bodyBytes = new Counter({
+    name: 'tapedeck_ingest_body_bytes_total',
+    help: 'Bytes of accepted bodies, after decompression',
+    registers,
+  });
   const appendSeconds = new Histogram({
     name: 'tapedeck_log_append_seconds',
     help: 'Time until an append was durable or failed',
@@ -26,7 +49,12 @@ export function createIngestMetrics(registry: Registry, bytesInFlight: () => num
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     registers,
   });
-  const requests = new Counter({ name: 'tapedeck_http_requests_total', help: 'Requests answered', labelNames: ['route', 'status'], registers });
+  const requests = new Counter({
+    name: 'tapedeck_http_requests_total',
+    help: 'Requests answered',
+    labelNames: ['route', 'status'],
+    registers,
+  });
   new Gauge({
     name: 'tapedeck_ingest_bytes_in_flight',
     help: 'Bytes of bodies in memory',

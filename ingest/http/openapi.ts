@@ -110,7 +110,14 @@ const ERROR: Schema = {
       properties: { code: { type: 'string' }, message: { type: 'string' }, details: { type: 'object', additionalProperties: true } },
     },
   },
-  examples: [{ error: { code: 'overloaded', message: '268435456 of 268435456 bytes are in flight; send the same request again after the time in Retry-After' } }],
+  examples: [
+    {
+      error: {
+        code: 'overloaded',
+        message: '268435456 of 268435456 bytes are in flight; send the same request again after the time in Retry-After',
+      },
+    },
+  ],
 };
 
 const failure = (description: string): Schema => ({ description, ...ERROR });
@@ -132,8 +139,16 @@ export const EVENTS_ROUTE_SCHEMA = {
   body: {
     content: {
       [MEDIA_TYPES.json]: { schema: { oneOf: [EVENT, { type: 'array', items: EVENT }], examples: [EXAMPLES] } },
-      [MEDIA_TYPES.ndjson]: { schema: { type: 'string', description: 'one event per line', examples: [EXAMPLES.map((e) => JSON.stringify(e)).join('\n')] } },
-      [MEDIA_TYPES.cbor]: { schema: { type: 'string', format: 'binary', description: 'an array of event maps, one map, or a sequence of maps (RFC 8742); typed arrays as RFC 8746' } },
+      [MEDIA_TYPES.ndjson]: {
+        schema: { type: 'string', description: 'one event per line', examples: [EXAMPLES.map((e) => JSON.stringify(e)).join('\n')] },
+      },
+      [MEDIA_TYPES.cbor]: {
+        schema: {
+          type: 'string',
+          format: 'binary',
+          description: 'an array of event maps, one map, or a sequence of maps (RFC 8742); typed arrays as RFC 8746',
+        },
+      },
     },
   },
   response: {
@@ -145,7 +160,9 @@ export const EVENTS_ROUTE_SCHEMA = {
     415: failure('content type or encoding not supported'),
     422: failure('this Idempotency-Key was used with another body'),
     429: failure('too many bytes in flight; see Retry-After'),
-    503: failure('the log or the blob store cannot store now, or the server is closing; see Retry-After; details holds the results per item'),
+    503: failure(
+      'the log or the blob store cannot store now, or the server is closing; see Retry-After; details holds the results per item',
+    ),
   },
 } as const satisfies Schema;
 
@@ -164,7 +181,10 @@ export const READYZ_SCHEMA = {
       type: 'object',
       properties: {
         status: { const: 'ready' },
-        checks: { type: 'array', items: { type: 'object', properties: { name: { type: 'string' }, waitsFor: { type: ['string', 'null'] } } } },
+        checks: {
+          type: 'array',
+          items: { type: 'object', properties: { name: { type: 'string' }, waitsFor: { type: ['string', 'null'] } } },
+        },
       },
       examples: [{ status: 'ready', checks: [{ name: 'log', waitsFor: null }] }],
     },

@@ -38,7 +38,7 @@ export function receive(source: Readable, target: BodyBuffer, deadlines: BodyDea
 /** Resolves with the error when the body is too slow; rejects when `signal` aborts. */
 async function watch(target: BodyBuffer, { clock, bodyIdleMs, bodyMs }: BodyDeadlines, signal: AbortSignal): Promise<TapedeckError> {
   const end = clock.monotonicMs() + bodyMs;
-  for (let seen = -1; seen !== target.length; ) {
+  for (let seen = -1; seen !== target.length;) {
     seen = target.length;
     const left = end - clock.monotonicMs();
     await clock.sleep(Math.min(bodyIdleMs, Math.max(left, 0)), signal);

@@ -16,7 +16,8 @@ async function withEdge(options: EdgeOptions, use: (edge: Edge) => Promise<void>
 }
 const numbered = (seq: number, over: Record<string, unknown> = {}, epoch = 0, id = 'p'): ReturnType<typeof sampleEvent> =>
   sampleEvent({ producer: { id, epoch, seq }, ...over });
-const codes = (rejected: readonly { index: number; code: string }[]): [number, string][] => rejected.map(({ index, code }) => [index, code]);
+const codes = (rejected: readonly { index: number; code: string }[]): [number, string][] =>
+  rejected.map(({ index, code }) => [index, code]);
 
 test('Idempotency-Key: the stored answer, a join in flight, a mismatch; and nothing is appended twice', () =>
   withEdge({}, async (edge) => {
@@ -37,7 +38,10 @@ test('Idempotency-Key: the stored answer, a join in flight, a mismatch; and noth
     await delay(30);
     gate.resolve();
     const replies = await Promise.all(both);
-    assert.deepEqual(replies.map(({ body }) => body.accepted), [1, 1]);
+    assert.deepEqual(
+      replies.map(({ body }) => body.accepted),
+      [1, 1],
+    );
     assert.equal((await edge.stored()).length, 2);
   }));
 

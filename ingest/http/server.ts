@@ -1,7 +1,7 @@
 /** The HTTP server and the ingest routes. `openServer` makes the one Fastify instance of a process; `createIngest` is a plugin for it. */
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyPluginAsync } from 'fastify';
+import fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyPluginAsync, type FastifyReply } from 'fastify';
 import type { Registry } from 'prom-client';
 import { ByteBudget } from '../../base/byte-budget.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -60,8 +60,13 @@ export async function openServer(options: ServerOptions): Promise<FastifyInstanc
     return503OnClosing: false,
     keepAliveTimeout: options.idleSocketMs ?? 75_000,
     requestTimeout: options.requestMs ?? 300_000,
-    http: { headersTimeout: options.headersMs ?? 10_000, maxHeaderSize: options.headerBytes ?? 16 * 1024, connectionsCheckingInterval: 1_000 },
-    clientErrorHandler: clientErrors.handle,
+    http: {
+      headersTimeout: options.headersMs ?? 10_000,
+      maxHeaderSize: options.headerBytes ?? 16 * 1024,
+      connectionsCheckingInterval: 1_000,
+    },
+    clientErrorHandler: (error, socket) => clientErrors.handle(error, socket),
+    frameworkErrors: (error, _request, reply) => void sendError(reply as unknown as FastifyReply, error, options.random),
     routerOptions: { maxParamLength: 512 },
   }) as unknown as FastifyInstance;
   clientErrors.follow(app.server);
@@ -70,7 +75,11 @@ export async function openServer(options: ServerOptions): Promise<FastifyInstanc
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
-      info: { title: 'Tapedeck', version: '1', description: 'Event-sourced trace platform for RL post-training and evals of language-model agents.' },
+      info: {
+        title: 'Tapedeck',
+        version: '1',
+        description: 'Event-sourced trace platform for RL post-training and evals of language-model agents.',
+      },
     },
   });
   await app.register(swaggerUi, { routePrefix: '/docs' });
@@ -81,13 +90,18 @@ export async function openServer(options: ServerOptions): Promise<FastifyInstanc
 function answerErrors(app: FastifyInstance, random: Random): void {
   app.setErrorHandler((error, request, reply) => {
     const known = toTapedeckError(error);
-    if (known.status >= 500 && known.code !== 'not_ready' && known.code !== 'closed') request.log.error({ err: error, code: known.code }, 'request failed');
-    const { status, headers, body } = errorAnswer(known, random);
-    return reply.code(status).headers(headers).send(body);
+    if (known.status >= 500 && known.code !== 'not_ready' && known.code !== 'closed')
+      request.log.error({ err: error, code: known.code }, 'request failed');
+    return sendError(reply, known, random);
   });
   app.setNotFoundHandler((request) => {
     throw new TapedeckError('not_found', `there is no ${request.method} ${request.url.slice(0, 200)}; the endpoints are listed at /docs`);
   });
+}
+
+function sendError(reply: FastifyReply, error: unknown, random: Random): FastifyReply {
+  const { status, headers, body } = errorAnswer(toTapedeckError(error), random);
+  return reply.code(status).headers(headers).send(body);
 }
 
 /** While closing: requests in flight finish, new ones get `closed`; after `closeMs` the connections that are left are cut. */
@@ -120,12 +134,16 @@ export function createIngest(options: IngestOptions): FastifyPluginAsync {
   const budget = new ByteBudget(limits.inFlightBytes);
   const metrics = createIngestMetrics(registry, () => budget.used);
   const answers = createIdempotencyWindow({ maxBytes: limits.idempotencyBytes, keepMs: limits.idempotencyMs, clock });
-  const producersCheck: ReadyCheck = { name: 'producers', waitsFor: () => (producers.loaded ? null : 'the states of producers to be loaded') };
+  const producersCheck: ReadyCheck = {
+    name: 'producers',
+    waitsFor: () => (producers.loaded ? null : 'the states of producers to be loaded'),
+  };
 
   return async (app) => {
     app.addHook('onResponse', async (request, reply) => metrics.onRequest(request.routeOptions.url ?? 'none', reply.statusCode));
     const onFailure = (error: unknown): void => app.log.error({ err: error }, 'a write failed');
-    const accept = { log, feeds, blobs, clock, limits, producers, tombstones, onFailure, onAppend: metrics.onAppend };
+    const onAppend = (seconds: number, ok: boolean): void => metrics.onAppend(seconds, ok);
+    const accept = { log, feeds, blobs, clock, limits, producers, tombstones, onFailure, onAppend };
     const pool = createBufferPool(limits.pooledBytes);
     const writers = createWriterPool(limits.pooledBytes);
     await app.register(async (scope) => {
