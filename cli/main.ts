@@ -8,7 +8,7 @@ type Make = (config: Config) => Command;
 const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load: () => Promise<Make> }>> = {
   serve: { about: 'run the server (or some of its roles)', load: async () => (await import('./commands/serve.ts')).serveCommand },
   import: { about: 'import rollouts from files', load: async () => (await import('./commands/import.ts')).importCommand },
-  export: { about: 'export rollouts to files', load: async () => (await import('./commands/export.ts')).exportCommand },
+  export: { about: 'export rollouts to files', load: loadExport },
   sql: { about: 'ask a question in SQL', load: async () => (await import('./commands/sql.ts')).sqlCommand },
   trace: { about: 'show the graph of one trace', load: async () => (await import('./commands/trace.ts')).traceCommand },
   audit: { about: 'prove that what was accepted is stored', load: async () => (await import('./commands/audit.ts')).auditCommand },
@@ -21,6 +21,12 @@ const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load:
   migrate: { about: 'bring the schema of the store up to date', load: async () => (await import('./commands/migrate.ts')).migrateCommand },
   config: { about: 'print every setting', load: async () => (await import('./commands/config.ts')).configCommand },
 };
+
+async function loadExport(): Promise<Make> {
+  const { exportCommand } = await import('./commands/export.ts');
+  const { openEpisodeSource } = await import('./episode-source.ts');
+  return (config) => exportCommand(config, openEpisodeSource);
+}
 
 /** Runs one command; the exit code is 0 when all went well, 1 when not, 2 for wrong use (unless the command says otherwise). */
 async function main(argv: readonly string[]): Promise<void> {

@@ -5,7 +5,7 @@ import { describeSettings, type Config } from '../config.ts';
 export function configCommand(config: Config): Command {
   return new Command().option('--json', 'as JSON').action((options: { json?: boolean }) => {
     const rows = describeSettings().map(({ key, variable, fallback, about, secret }) => {
-      const value = (config as Record<string, unknown>)[key];
+      const value = (config as Record<string, string | number | boolean | string[] | undefined>)[key];
       const shown = secret && value !== undefined && value !== '' ? '(set)' : Array.isArray(value) ? value.join(',') : (value ?? null);
       return { variable, value: shown, default: fallback, about };
     });

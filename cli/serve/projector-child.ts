@@ -20,13 +20,16 @@ export type ProjectorChild = {
   state(): ProjectorState | null;
   waitingFor(): string | null;
   pid(): number | null;
+  /** Ends the process after its present block and starts none until `resume`. */
+  pause(): Promise<void>;
+  resume(): void;
   close(): Promise<void>;
 };
 
 const FIRST_WAIT_MS = 100;
 const MAX_WAIT_MS = 10_000;
 const LIVED_LONG_MS = 30_000;
-const STOP_GRACE_MS = 10_000;
+const STOP_GRACE_MS = 60_000;
 
 /** `after` holds the first start back: the schema must be in place, and known to this program. */
 export function startProjector(
@@ -38,6 +41,8 @@ export function startProjector(
   let child: ChildProcess | null = null;
   let state: ProjectorState | null = null;
   let lastExit: string | null = null;
+  let gate: PromiseWithResolvers<void> | null = null;
+  let ended: Promise<unknown> = Promise.resolve();
 
   const runOnce = async (): Promise<void> => {
     const started = fork(fileURLToPath(new URL('../projector-process.ts', import.meta.url)), [], {
@@ -50,11 +55,13 @@ export function startProjector(
       else logger.info({ part: 'projector' }, message.log);
     });
     started.send(order);
-    const [code, signal] = await exit(started);
+    const exited = exit(started);
+    ended = exited;
+    const [code, signal] = await exited;
     child = null;
     state = null;
     lastExit = `the projector ended (${signal ?? `exit ${code}`}) and is started again`;
-    if (!stop.signal.aborted) logger.error({ part: 'projector' }, lastExit);
+    if (!stop.signal.aborted && gate === null) logger.error({ part: 'projector' }, lastExit);
   };
 
   const keepRunning = async (): Promise<void> => {
@@ -69,6 +76,8 @@ export function startProjector(
     )
       return;
     for (let wait = FIRST_WAIT_MS; !stop.signal.aborted; wait = Math.min(wait * 2, MAX_WAIT_MS)) {
+      if (gate !== null) await gate.promise;
+      if (stop.signal.aborted) return;
       const began = clock.monotonicMs();
       await runOnce();
       if (clock.monotonicMs() - began > LIVED_LONG_MS) wait = FIRST_WAIT_MS;
@@ -77,20 +86,36 @@ export function startProjector(
   };
   const running = keepRunning();
 
+  const end = async (): Promise<void> => {
+    const last = child;
+    if (last === null) return;
+    const gone = new AbortController();
+    last.kill('SIGTERM');
+    clock.sleep(STOP_GRACE_MS, gone.signal).then(() => last.kill('SIGKILL'), () => {}); // prettier-ignore
+    await ended;
+    gone.abort();
+  };
+
   return {
     state: () => state,
     waitingFor: () => {
+      if (gate !== null) return 'a rebuild, which has paused the projector';
       if (child === null) return lastExit ?? 'the projector starts';
       return state === null ? 'the projector starts' : state.waitingFor;
     },
     pid: () => child?.pid ?? null,
+    pause: async () => {
+      gate ??= Promise.withResolvers<void>();
+      await end();
+    },
+    resume: () => {
+      gate?.resolve();
+      gate = null;
+    },
     close: async () => {
       stop.abort();
-      const last = child;
-      if (last !== null) {
-        last.kill('SIGTERM');
-        void clock.sleep(STOP_GRACE_MS).then(() => last.kill('SIGKILL'));
-      }
+      gate?.resolve();
+      await end();
       await running;
     },
   };

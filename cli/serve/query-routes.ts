@@ -5,12 +5,17 @@ import type { Registry } from 'prom-client';
 import { registerHealth, type ReadyCheck } from '../../ingest/http/health.ts';
 import { auditRoutes } from '../../query/operations/audit.ts';
 import { deadLetterRoutes } from '../../query/operations/dead-letters.ts';
+import { rolloutEventRoutes } from '../../query/operations/rollout-events.ts';
+import { compactRoutes } from '../../query/operations/compact.ts';
+import { rebuildRoutes } from '../../query/operations/rebuild.ts';
+import { traceRoutes } from '../../query/routes/traces.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
 import { DEFAULT_SQL_LIMITS } from '../../query/sql/limits.ts';
 import { createSqlRunner } from '../../query/sql/run-sql.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
 import type { Config } from '../config.ts';
+import type { Rebuild } from '../../query/operations/rebuild.ts';
 import type { Columns } from './columns.ts';
 import type { ProjectorChild } from './projector-child.ts';
 
@@ -21,6 +26,7 @@ type Parts = {
   readonly columns: Columns;
   readonly projector: ProjectorChild | null;
   readonly clock: Clock;
+  readonly rebuild: Rebuild;
   readonly registry: Registry;
   readonly checks: readonly ReadyCheck[];
 };
@@ -38,6 +44,10 @@ export async function queryRoutes(app: FastifyInstance, parts: Parts): Promise<v
       resultBytes: config.sqlMaxBytes,
     };
     await app.register(sqlRoutes, { run: createSqlRunner({ store, limits }) });
+    await app.register(traceRoutes, { store });
+    await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
+    await app.register(compactRoutes, { store });
+    await app.register(rebuildRoutes, { rebuild: parts.rebuild });
     await app.register(auditRoutes, { log, store, projector: () => projector?.state() ?? null });
     await app.register(deadLetterRoutes, { log, store, writable: ingests });
   }

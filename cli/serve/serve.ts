@@ -20,6 +20,7 @@ import { openLog } from './open-log.ts';
 import { loadProducers } from './producers.ts';
 import { startProjector, type ProjectorChild } from './projector-child.ts';
 import { queryRoutes } from './query-routes.ts';
+import { rebuildWith } from './rebuild-child.ts';
 import { keepTombstones } from './tombstones.ts';
 
 export type Server = { readonly url: string; close(): Promise<void> };
@@ -48,7 +49,7 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
 
   const registry = createRegistry();
   logMetrics(registry, log);
-  if (projector !== null) projectorMetrics(registry, projector.state);
+  if (projector !== null) projectorMetrics(registry, () => projector.state());
   const app = await life.open('http server', () => openServer({ clock, random, logger }), (a) => a.close()); // prettier-ignore
   const checks = readyChecks(log, columns, projector);
   if (has('ingest')) {
@@ -60,7 +61,8 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
     );
     await life.open('tombstones and producers', () => keepTombstones({ columns, tombstones, producers, clock, random, logger }), (k) => k.close()); // prettier-ignore
   }
-  await queryRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks });
+  const rebuild = rebuildWith({ config, columns, projector, partitions: log.partitions });
+  await queryRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks, rebuild });
   await app.listen({ host: config.host, port: config.port });
   const address = app.addresses()[0];
   return `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${address === undefined || typeof address === 'string' ? config.port : address.port}`;

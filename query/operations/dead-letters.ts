@@ -7,6 +7,7 @@ import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { logPartition } from '../../store/columns/projections/position.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
 import { abortedWith } from './client-gone.ts';
+import { parsed } from './parsed.ts';
 
 export type DeadLettersOptions = {
   readonly store: ColumnStore;
@@ -131,10 +132,4 @@ function readable(raw: Uint8Array): unknown {
   } catch {
     return null;
   }
-}
-
-function parsed<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
-  const result = schema.safeParse(value ?? {});
-  if (result.success) return result.data;
-  throw new TapedeckError('bad_request', result.error.issues.map((i) => `${i.path.join('.') || 'body'}: ${i.message}`).join('; '));
 }

@@ -16,7 +16,11 @@ export type Gathered = {
 export async function gather(
   log: EventLog,
   from: readonly number[],
-  limits: { readonly maxBytes: number; readonly maxEvents: number },
+  limits: {
+    readonly maxBytes: number;
+    readonly maxEvents: number;
+    /** Offsets at which to stop. */ readonly until?: readonly number[] | null;
+  },
   signal: AbortSignal,
 ): Promise<Gathered> {
   const next = [...from];
@@ -24,7 +28,8 @@ export async function gather(
   const taken: StoredRecord[][] = from.map(() => []);
   let bytes = 0;
   let events = 0;
-  let open = from.map((_, partition) => partition);
+  const stopAt = (partition: number): number => limits.until?.[partition] ?? Infinity;
+  let open = from.map((_, partition) => partition).filter((partition) => (next[partition] as number) < stopAt(partition));
   while (open.length > 0 && bytes < limits.maxBytes && events < limits.maxEvents) {
     const share = Math.max(64 * 1024, Math.floor((limits.maxBytes - bytes) / open.length));
     const still: number[] = [];
@@ -33,12 +38,15 @@ export async function gather(
       const chunk = await log.read(partition, next[partition] as number, { maxBytes: share, signal });
       ends[partition] = chunk.end;
       const room = limits.maxEvents - events;
-      const records = chunk.records.slice(0, room);
+      const records = chunk.records.filter((record) => record.offset < stopAt(partition)).slice(0, room);
       for (const record of records) bytes += record.value.length + record.key.length;
       events += records.length;
       (taken[partition] as StoredRecord[]).push(...records);
-      next[partition] = records.length < chunk.records.length ? (records.at(-1) as StoredRecord).offset + 1 : chunk.next;
-      if ((next[partition] as number) < chunk.end && records.length > 0) still.push(partition);
+      const last = records.at(-1);
+      const cut = records.length < chunk.records.length;
+      // a gap (Kafka control records) may reach beyond where to stop
+      next[partition] = cut ? (last === undefined ? stopAt(partition) : last.offset + 1) : Math.min(chunk.next, stopAt(partition));
+      if ((next[partition] as number) < Math.min(chunk.end, stopAt(partition)) && records.length > 0) still.push(partition);
     }
     open = still;
   }

@@ -36,8 +36,8 @@ export type ProjectorOptions = {
   readonly after?: { run(block: BlockReport, signal: AbortSignal): Promise<void>; idle(signal: AbortSignal): Promise<boolean> };
   readonly reached?: (point: BlockPoint) => void;
   readonly onState?: (state: ProjectorState) => void;
-  /** Stop when every partition has reached this offset (rebuild); null runs for ever. */
-  readonly until?: readonly number[] | null;
+  /** Runs known to be deleted before the first event is read (rebuild). */
+  readonly deletedRuns?: ReadonlySet<string>;
 };
 
 const IDLE_WAIT_MS = 30_000;
@@ -49,6 +49,7 @@ export class Projector {
   #deletedRuns = new Set<string>();
   #positions: number[] = [];
   #blockAt = -Infinity;
+  #until: readonly number[] | null = null;
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -59,8 +60,12 @@ export class Projector {
     return this.#state.current();
   }
 
-  /** Runs until the signal aborts (resolves) or `until` is reached. Rejects only on a fault of the program itself. */
-  async run(signal: AbortSignal): Promise<void> {
+  /**
+   * Runs until the signal aborts (resolves), or until every partition has reached its offset in `until`. Rejects only on a fault of the program
+   * itself. May be run again, further.
+   */
+  async run(signal: AbortSignal, until: readonly number[] | null = null): Promise<void> {
+    this.#until = until;
     try {
       await this.#start(signal);
       while (!signal.aborted && !this.#finished()) await this.#cycle(signal);
@@ -72,14 +77,14 @@ export class Projector {
   }
 
   #finished(): boolean {
-    const until = this.#options.until ?? null;
-    return until !== null && until.every((end, partition) => (this.#positions[partition] as number) >= end);
+    return this.#until?.every((end, partition) => (this.#positions[partition] as number) >= end) === true;
   }
 
   async #start(signal: AbortSignal): Promise<void> {
     const { store, log } = this.#options;
     const positions = await this.#patiently('the stored position', signal, () => storedPositions(store, signal));
-    this.#deletedRuns = await this.#patiently('the deleted runs', signal, () => knownTombstones(store, signal));
+    const deleted = await this.#patiently('the deleted runs', signal, () => knownTombstones(store, signal));
+    this.#deletedRuns = new Set([...deleted, ...(this.#options.deletedRuns ?? [])]);
     const kept = await this.#patiently('the log', signal, () => log.positions(signal));
     const at = (partition: number): number => positions.get(storePartition(this.#options.topic, partition)) ?? 0;
     this.#positions = kept.map(({ first }, partition) => Math.max(first, at(partition)));
@@ -122,11 +127,11 @@ export class Projector {
     if ((await this.#available(signal)) === 0) {
       this.#state.caughtUp();
       this.#state.phase('idle');
-      const more = this.#options.until == null && (await this.#options.after?.idle(signal)) === true;
+      const more = (await this.#options.after?.idle(signal)) === true;
       if (!(await log.waitForAppend(this.#positions, more ? 0 : IDLE_WAIT_MS, signal))) return null;
     }
     await this.#fillUp(signal);
-    const gathered = await gather(log, this.#positions, { maxBytes: blockBytes, maxEvents: blockEvents }, signal);
+    const gathered = await gather(log, this.#positions, { maxBytes: blockBytes, maxEvents: blockEvents, until: this.#until }, signal);
     this.#blockAt = this.#options.clock.monotonicMs();
     return gathered.records.length === 0 && gathered.next.every((n, p) => n === this.#positions[p]) ? null : gathered;
   }
@@ -141,7 +146,11 @@ export class Projector {
 
   async #available(signal: AbortSignal): Promise<number> {
     const bounds = await this.#options.log.positions(signal);
-    return bounds.reduce((sum, { end }, p) => sum + Math.max(0, end - (this.#positions[p] as number)), 0);
+    const until = this.#until ?? [];
+    return bounds.reduce((sum, bound, p) => {
+      const end = Math.min(bound.end, until[p] ?? Infinity);
+      return sum + Math.max(0, end - (this.#positions[p] as number));
+    }, 0);
   }
 
   async #judge(events: readonly StoredEvent[], unreadable: readonly Unreadable[], signal: AbortSignal): Promise<Judged[]> {

@@ -10,6 +10,8 @@ export type ProjectOptions = {
   /** The database that holds the tables. */
   readonly database: string;
   readonly cluster: { readonly name: string } | null;
+  /** Names the database of views; a rebuild keeps its views apart from the live ones. */
+  readonly databaseOf?: (project: string) => string;
 };
 
 /**
@@ -17,7 +19,7 @@ export type ProjectOptions = {
  * view, and views run with the rights of their definer, so a reader needs rights on this database only.
  */
 export async function ensureProject(store: ColumnStore, project: string, options: ProjectOptions): Promise<string> {
-  const database = projectDatabase(project);
+  const database = (options.databaseOf ?? projectDatabase)(project);
   const statements = projectStatements(project, options);
   const version = createHash('sha256').update(statements.join('\n')).digest('hex').slice(0, 16);
   const known = await store.rows<{ views: string }>(`SELECT views FROM ${tables(options)}projects FINAL WHERE project = {project:String}`, {
@@ -41,7 +43,7 @@ export async function ensureKnownProjects(store: ColumnStore, options: ProjectOp
 
 /** The statements that make the views of a project. */
 export function projectStatements(project: string, options: ProjectOptions): string[] {
-  const database = projectDatabase(project);
+  const database = (options.databaseOf ?? projectDatabase)(project);
   const where = options.cluster === null ? '' : ` ON CLUSTER \`${options.cluster.name}\``;
   const source = { db: tables(options), project: stringLiteral(project) };
   const views = CATALOGUE.map(

@@ -1,0 +1,125 @@
+/**
+ * Builds every table again from the log into a database beside the live one, with the same projector. Then either the answers of all views are compared, or
+ * the new tables take the place of the live ones, one atomic exchange per table, `log_index` last.
+ */
+import type { Clock } from '../../../base/clock.ts';
+import type { Random } from '../../../base/random.ts';
+import { migrate } from '../../../migrations/migrate.ts';
+import type { EventLog } from '../../log/event-log.ts';
+import { DATA_TABLES } from '../all-tables.ts';
+import type { ColumnStore } from '../column-store.ts';
+import { projectDatabase } from '../project-database.ts';
+import { AfterBlock } from '../projector/after-block.ts';
+import { Projector } from '../projector/projector.ts';
+import type { ProjectorState } from '../projector/state.ts';
+import { CATALOGUE } from '../views/catalogue.ts';
+import type { ProjectOptions } from '../views/ensure-project.ts';
+import { compareView, type ViewComparison } from './compare-views.ts';
+import { deletedRuns } from './tombstones-first.ts';
+
+export type RebuildOptions = {
+  readonly log: EventLog;
+  /** Connects to a database of the store. */
+  readonly connect: (database: string) => ColumnStore;
+  readonly live: ProjectOptions;
+  readonly fetchBlob: (sha256: string) => Promise<Uint8Array>;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly blockBytes: number;
+  readonly blockEvents: number;
+  readonly onState: (state: ProjectorState) => void;
+};
+
+export class Rebuild {
+  readonly #options: RebuildOptions;
+  readonly #side: ProjectOptions;
+  readonly #admin: ColumnStore;
+  #store: ColumnStore | null = null;
+  #projector: Projector | null = null;
+  #after: AfterBlock | null = null;
+
+  constructor(options: RebuildOptions) {
+    this.#options = options;
+    this.#side = {
+      ...options.live,
+      database: `${options.live.database}_rebuild`,
+      databaseOf: (project) => `rebuild_${projectDatabase(project)}`,
+    };
+    this.#admin = options.connect('default');
+  }
+
+  /** Projects the log up to `ends` (next offsets) into the side database, from the start the first time, going on later. */
+  async build(ends: readonly number[], signal: AbortSignal): Promise<void> {
+    const { log, clock, random } = this.#options;
+    if (this.#projector === null) {
+      await this.#dropSide(signal);
+      await migrate(this.#admin, { ...this.#side, clock });
+      this.#store = this.#options.connect(this.#side.database);
+      this.#after = new AfterBlock({ store: this.#store, topic: 'events', clock, projects: this.#side });
+      this.#projector = new Projector({
+        log,
+        topic: 'events',
+        store: this.#store,
+        fetchBlob: this.#options.fetchBlob,
+        clock,
+        random,
+        blockBytes: this.#options.blockBytes,
+        blockEvents: this.#options.blockEvents,
+        blockWaitMs: 0,
+        after: this.#after,
+        deletedRuns: await deletedRuns(log, ends, signal),
+        onState: this.#options.onState,
+      });
+    }
+    await this.#projector.run(signal, ends);
+    while (!signal.aborted && (await this.#after?.idle(signal)) === true);
+  }
+
+  /** Compares every view of every project of both sides. The live side must stand still. */
+  async compare(onView: (comparison: ViewComparison) => void, signal: AbortSignal): Promise<boolean> {
+    const { database } = this.#options.live;
+    const projects = await this.#admin.rows<{ project: string }>(
+      `SELECT DISTINCT project FROM (SELECT project FROM \`${database}\`.projects UNION ALL SELECT project FROM \`${this.#side.database}\`.projects) ORDER BY project`,
+      { signal },
+    );
+    let equal = true;
+    for (const { project } of projects) {
+      for (const { name } of CATALOGUE) {
+        const names = { project, view: name, live: projectDatabase(project), rebuilt: (this.#side.databaseOf ?? projectDatabase)(project) };
+        const comparison = await compareView(this.#admin, names, signal);
+        onView(comparison);
+        equal &&= comparison.equal;
+      }
+    }
+    return equal;
+  }
+
+  /** Puts the new tables in the place of the live ones. The live projector must stand still. */
+  async exchange(signal: AbortSignal): Promise<void> {
+    const suffix = this.#options.live.cluster === null ? '' : '_local';
+    const where = this.#options.live.cluster === null ? '' : ` ON CLUSTER \`${this.#options.live.cluster.name}\``;
+    for (const name of [...DATA_TABLES.map((table) => table.name).filter((table) => table !== 'log_index'), 'progress', 'log_index']) {
+      const tables = `\`${this.#options.live.database}\`.${name}${suffix} AND \`${this.#side.database}\`.${name}${suffix}`;
+      await this.#admin.command(`EXCHANGE TABLES ${tables}${where}`, { signal });
+    }
+  }
+
+  /** Removes the side database and its views. */
+  async close(signal: AbortSignal): Promise<void> {
+    await this.#store?.close();
+    await this.#dropSide(signal);
+    await this.#admin.close();
+  }
+
+  async #dropSide(signal: AbortSignal): Promise<void> {
+    const where = this.#options.live.cluster === null ? '' : ` ON CLUSTER \`${this.#options.live.cluster.name}\``;
+    const names = await this.#admin.rows<{ name: string }>(
+      "SELECT name FROM system.databases WHERE name = {side:String} OR startsWith(name, 'rebuild_p_')",
+      {
+        params: { side: this.#side.database },
+        signal,
+      },
+    );
+    for (const { name } of names) await this.#admin.command(`DROP DATABASE IF EXISTS \`${name}\`${where} SYNC`, { signal });
+  }
+}
