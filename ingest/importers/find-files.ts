@@ -39,11 +39,11 @@ export async function findFiles(names: readonly string[], format?: Format): Prom
 async function expand(name: string): Promise<string[]> {
   const found = await statOf(name);
   if (found?.isFile() === true) return [resolve(name)];
-  const pattern = found?.isDirectory() === true ? join(escaped(resolve(name)), '**/*') : name;
+  const isFolder = found?.isDirectory() === true;
   const paths: string[] = [];
-  for await (const path of glob(pattern)) {
-    const isFile = (await statOf(path))?.isFile() === true;
-    if (isFile && (found === null || CANDIDATE.test(path))) paths.push(resolve(path));
+  for await (const match of isFolder ? glob('**/*', { cwd: name }) : glob(name)) {
+    const path = isFolder ? resolve(name, match) : resolve(match);
+    if ((!isFolder || CANDIDATE.test(path)) && (await statOf(path))?.isFile() === true) paths.push(path);
   }
   if (paths.length === 0) {
     const what =
@@ -53,11 +53,6 @@ async function expand(name: string): Promise<string[]> {
     throw new TapedeckError('not_found', `${name}: ${what}`);
   }
   return paths;
-}
-
-/** A folder name as a pattern that matches only itself. */
-function escaped(path: string): string {
-  return path.replaceAll(/[[\]{}()*?!\\]/g, '\\$&');
 }
 
 async function statOf(path: string): Promise<Awaited<ReturnType<typeof stat>> | null> {

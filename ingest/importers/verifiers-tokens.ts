@@ -33,82 +33,71 @@ export function tokensFromRecord(node: JsonRecord): Streams {
   const ids = idsOf(node['token_ids']);
   if (ids === null) return keepAll('token_ids: not a list of integers from 0 to 2^31 - 1');
   const mask = flagsOf(node['mask']);
-  if (mask === null || mask.length !== ids.length) return keepAll(`mask: not a list of ${ids.length} booleans, one per token id`);
-  return new StreamReader(node, ids, mask).read();
+  if (mask === null || mask.length !== ids.length) return keepAll('mask: not a list of booleans, one per token id');
+  return readStreams(node, ids, mask);
 }
 
-class StreamReader {
-  readonly #node: JsonRecord;
-  readonly #ids: Uint32Array;
-  readonly #mask: Uint8Array;
-  readonly #kept: Record<string, Json> = {};
-  readonly #doubles: string[] = [];
-  readonly #problems: string[] = [];
+/** What is kept aside while the streams of a node are read. */
+type Aside = { readonly kept: Record<string, Json>; readonly doubles: string[]; readonly problems: string[] };
 
-  constructor(node: JsonRecord, ids: Uint32Array, mask: Uint8Array) {
-    this.#node = node;
-    this.#ids = ids;
-    this.#mask = mask;
+function readStreams(node: JsonRecord, ids: Uint32Array, mask: Uint8Array): Streams {
+  const aside: Aside = { kept: {}, doubles: [], problems: [] };
+  const sampled = mask.reduce((sum, flag) => sum + flag, 0);
+  const tokens: Record<string, unknown> = { ids: packed('u32', ids), mask: packed('u8', mask) };
+  const isContent = contentOf(node['is_content'], ids.length, aside);
+  if (isContent !== null) tokens['isContent'] = packed('u8', isContent);
+  for (const [field, key] of COMPACT) {
+    const value = node[field];
+    // logprobs that were not asked for: an empty list beside sampled tokens
+    if (value === undefined || (field === 'logprobs' && isList(value) && value.length === 0 && sampled > 0)) continue;
+    const stream = compactStream(field, value, sampled, aside);
+    if (stream !== null) tokens[key] = stream;
   }
+  const weights = lossWeightsOf(node['loss_weights'], ids.length, aside);
+  if (weights !== null) tokens['lossWeights'] = weights;
+  const absent = ALWAYS.filter((field) => !Object.hasOwn(node, field));
+  const extra = {
+    ...(Object.keys(aside.kept).length > 0 && { verifiers: aside.kept }),
+    ...(absent.length > 0 && { absent }),
+    ...(aside.doubles.length > 0 && { doubles: aside.doubles }),
+  };
+  return { tokens, extra, problems: aside.problems };
+}
 
-  read(): Streams {
-    const sampled = this.#mask.reduce((sum, flag) => sum + flag, 0);
-    const tokens: Record<string, unknown> = { ids: packed('u32', this.#ids), mask: packed('u8', this.#mask) };
-    const isContent = this.#isContent();
-    if (isContent !== null) tokens['isContent'] = packed('u8', isContent);
-    for (const [field, key] of COMPACT) {
-      const value = this.#node[field];
-      if (value === undefined || (field === 'logprobs' && isList(value) && value.length === 0 && sampled > 0)) continue;
-      const stream = this.#floats(field, value, sampled);
-      if (stream !== null) tokens[key] = stream;
+function keep(field: string, value: Json, problem: string, aside: Aside): null {
+  aside.kept[field] = value;
+  aside.problems.push(`${field}: ${problem}`);
+  return null;
+}
+
+function contentOf(value: Json | undefined, count: number, aside: Aside): Uint8Array | null {
+  if (value === undefined || (isList(value) && value.length === 0)) return null;
+  const flags = flagsOf(value);
+  if (flags !== null && flags.length === count) return flags;
+  return keep('is_content', value, 'not a list of booleans, one per token id', aside);
+}
+
+function compactStream(field: string, value: Json, count: number, aside: Aside): PackedArray<'f32'> | null {
+  const floats = float32Of(value);
+  if (floats === null) return keep(field, value, 'not a list of floats', aside);
+  if (floats.values.length !== count) return keep(field, value, 'not one value per sampled token', aside);
+  if (floats.spelled === 'double') aside.doubles.push(field);
+  if (floats.spelled === 'beyond') aside.kept[field] = packed('f64', floats.doubles);
+  return packed('f32', floats.values);
+}
+
+function lossWeightsOf(value: Json | undefined, count: number, aside: Aside): Record<string, PackedArray> | null {
+  if (value === undefined) return null;
+  if (!isRecord(value)) return keep('loss_weights', value, 'not an object of lists', aside);
+  const weights: Record<string, PackedArray> = {};
+  for (const [name, list] of Object.entries(value)) {
+    const floats = float32Of(list);
+    if (floats === null || floats.values.length !== count || floats.spelled !== 'short' || name === '__proto__') {
+      return keep('loss_weights', value, 'not lists of one float32 per token id', aside);
     }
-    const weights = this.#lossWeights();
-    if (weights !== null) tokens['lossWeights'] = weights;
-    const absent = ALWAYS.filter((field) => !Object.hasOwn(this.#node, field));
-    const extra: Record<string, Json> = {};
-    if (Object.keys(this.#kept).length > 0) extra['verifiers'] = this.#kept;
-    if (absent.length > 0) extra['absent'] = absent;
-    if (this.#doubles.length > 0) extra['doubles'] = this.#doubles;
-    return { tokens, extra, problems: this.#problems };
+    weights[name] = packed('f32', floats.values);
   }
-
-  #isContent(): Uint8Array | null {
-    const value = this.#node['is_content'];
-    if (value === undefined || (isList(value) && value.length === 0)) return null;
-    const flags = flagsOf(value);
-    if (flags !== null && flags.length === this.#ids.length) return flags;
-    return this.#keep('is_content', value, `not a list of ${this.#ids.length} booleans, one per token id`);
-  }
-
-  #floats(field: string, value: Json, count: number): PackedArray<'f32'> | null {
-    const floats = float32Of(value);
-    if (floats === null) return this.#keep(field, value, 'not a list of floats');
-    if (floats.values.length !== count) return this.#keep(field, value, `${floats.values.length} values for ${count} tokens`);
-    if (floats.spelled === 'double') this.#doubles.push(field);
-    if (floats.spelled === 'beyond') this.#kept[field] = packed('f64', floats.doubles);
-    return packed('f32', floats.values);
-  }
-
-  #lossWeights(): Record<string, PackedArray> | null {
-    const value = this.#node['loss_weights'];
-    if (value === undefined) return null;
-    if (!isRecord(value)) return this.#keep('loss_weights', value, 'not an object of lists');
-    const weights: Record<string, PackedArray> = {};
-    for (const [name, list] of Object.entries(value)) {
-      const floats = float32Of(list);
-      if (floats === null || floats.values.length !== this.#ids.length || floats.spelled !== 'short' || name === '__proto__') {
-        return this.#keep('loss_weights', value, `${name}: not a list of ${this.#ids.length} floats within float32`);
-      }
-      weights[name] = packed('f32', floats.values);
-    }
-    return weights;
-  }
-
-  #keep(field: string, value: Json, problem: string): null {
-    this.#kept[field] = value;
-    this.#problems.push(`${field}: ${problem}`);
-    return null;
-  }
+  return weights;
 }
 
 function packed<D extends Dtype>(dtype: D, array: Uint8Array | Uint32Array | Float32Array | Float64Array): PackedArray<D> {
