@@ -105,8 +105,10 @@ function takeWord(c: JsonCursor, word: string): boolean {
   return true;
 }
 
+/** Another JSON value is the wrong type; anything else is no JSON. */
 function notANumber(c: JsonCursor, field: string): Error {
-  if (c.at >= c.end) return unexpected(c, 'a number');
+  const b = c.bytes[c.at] as number;
+  if (c.at >= c.end || !'"[{tfn'.includes(String.fromCharCode(b))) return unexpected(c, 'a number');
   return jsonError('wrong_type', `${field} holds numbers only: send null for the whole stream when it is not known`, c.at);
 }
 

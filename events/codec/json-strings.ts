@@ -7,16 +7,11 @@ import { writeCodePoint } from './wtf8.ts';
 
 /** 1 for the bytes that end a run: quote, backslash, control characters. */
 const ENDS_RUN = Uint8Array.from({ length: 256 }, (_, b) => (b < 0x20 || b === QUOTE || b === BACKSLASH ? 1 : 0));
-const SHORT_ESCAPES: Readonly<Record<number, number>> = {
-  0x22: 0x22,
-  0x5c: 0x5c,
-  0x2f: 0x2f,
-  0x62: 8,
-  0x66: 12,
-  0x6e: 10,
-  0x72: 13,
-  0x74: 9,
-};
+/** The byte after a backslash to what it means; 0 for none. */
+const SHORT_ESCAPES = new Uint8Array(256);
+for (const [letter, meaning] of Object.entries({ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' })) {
+  SHORT_ESCAPES[letter.charCodeAt(0)] = meaning.charCodeAt(0);
+}
 const HEX = Int8Array.from({ length: 256 }, (_, b) => {
   const digit = Number.parseInt(String.fromCharCode(b), 16);
   return Number.isNaN(digit) ? -1 : digit;

@@ -182,7 +182,8 @@ function unescape(t: Transcoder, opened: number, head: number, firstValue: numbe
 }
 
 function writeStream(t: Transcoder, depth: number, place: Place, dtype: Dtype, first: number): void {
-  if (first === OPEN_ARRAY && isStreamDtype(dtype)) return writeNumberStream(t, place.path, dtype, t.out, () => readFloatObject(t, depth));
+  if (first === OPEN_ARRAY && isStreamDtype(dtype))
+    return writeNumberStream(t, place.path, dtype, t.out, () => readFloatObject(t, depth, place.path));
   const { at } = t;
   const bytes = decodeBase64(readPlainString(t) ?? readString(t));
   if (bytes === null || bytes.length % DTYPES[dtype] !== 0) {
@@ -212,13 +213,13 @@ function readString(t: Transcoder): string {
 }
 
 /** An element `{"$float":…}` of a float stream. */
-function readFloatObject(t: Transcoder, depth: number): number {
+function readFloatObject(t: Transcoder, depth: number, field: string): number {
   const { at, out } = t;
   const start = out.length;
   writeObject(t, depth + 1, null);
   const value = out.view()[start] === 0xfb ? out.view().readDoubleBE(start + 1) : null;
   out.length = start;
-  if (value === null) throw jsonError('wrong_type', 'a token stream holds numbers, or {"$float":…}', at);
+  if (value === null) throw jsonError('wrong_type', `${field} holds numbers, or {"$float":…}`, at);
   return value;
 }
 
