@@ -55,6 +55,11 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> 
     patienceMs: options.readPatienceMs ?? 5000,
     closing: closing.signal,
   });
+  // A topic that was just created may have no leaders yet: it is open when every partition answers.
+  await reader.offsets().catch(async (error: unknown) => {
+    await reading.close();
+    throw error;
+  });
   const senders = Array.from({ length: partitions }, (_, partition) =>
     createSender({
       topic,

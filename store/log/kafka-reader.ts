@@ -4,6 +4,7 @@ import { withDeadline } from '../../base/deadline.ts';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import type { LogChunk, StoredRecord } from './event-log.ts';
 import type { FetchedPart, KafkaClient } from './kafka-client.ts';
+import { LONGEST_POLL_MS } from './kafka-fetched.ts';
 
 export type ReaderOptions = {
   readonly topic: string;
@@ -23,8 +24,6 @@ export type KafkaReader = {
   waitForAppend(after: readonly number[], waitMs: number, signal?: AbortSignal): Promise<boolean>;
 };
 
-/** One request waits at the broker for at most this long; a longer wait is several requests. */
-const LONGEST_POLL_MS = 5000;
 const SMALLEST_FETCH_BYTES = 64 * 1024;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;

@@ -13,7 +13,7 @@ import { TapedeckError } from '../../base/errors.ts';
 import type { StoredRecord } from './event-log.ts';
 import { createFreeList } from './free-list.ts';
 import type { FetchedPart, KafkaClient, KafkaConnection, TopicSpec } from './kafka-client.ts';
-import { firstWithRecords } from './kafka-fetched.ts';
+import { firstWithRecords, LONGEST_POLL_MS } from './kafka-fetched.ts';
 
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, logLevel } = kafkajs;
 const CONNECT_TIMEOUT_MS = 3000;
@@ -32,12 +32,13 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
 
 export async function connectKafkajs(connection: KafkaConnection): Promise<KafkaClient> {
   const sockets = createSocketGate();
-  const kafka = new kafkajs.Kafka(kafkaConfig(connection, sockets.open));
+  const kafka = new kafkajs.Kafka(kafkaConfig(connection, sockets.open, 0));
+  const reading = new kafkajs.Kafka(kafkaConfig(connection, sockets.open, LONGEST_POLL_MS));
   let producer: { sender: Producer; ready: Promise<unknown> } | null = null;
   let closed = false;
   const readers = createFreeList(
     async () => {
-      const cluster = clusterOf(kafka);
+      const cluster = clusterOf(reading);
       await cluster.connect();
       return cluster;
     },
@@ -119,14 +120,14 @@ export async function connectKafkajs(connection: KafkaConnection): Promise<Kafka
   };
 }
 
-function kafkaConfig(connection: KafkaConnection, openSocket: (args: ISocketFactoryArgs) => Socket): KafkaConfig {
+function kafkaConfig(connection: KafkaConnection, openSocket: (args: ISocketFactoryArgs) => Socket, pollMs: number): KafkaConfig {
   const { brokers, clientId, tls, sasl, requestTimeoutMs = 5000, clientOptions } = connection;
   return {
     clientId,
     brokers: [...brokers],
     logLevel: logLevel.NOTHING,
     connectionTimeout: CONNECT_TIMEOUT_MS,
-    requestTimeout: requestTimeoutMs,
+    requestTimeout: requestTimeoutMs + pollMs,
     retry: QUICK_RETRY,
     socketFactory: openSocket,
     ...(tls === undefined || tls === false ? {} : { ssl: tls }),
@@ -157,7 +158,8 @@ function createSocketGate(): { open(this: void, args: ISocketFactoryArgs): Socke
     },
     close: () => {
       closed = true;
-      for (const socket of open) socket.destroy();
+      // kafkajs fails what is pending on an error of the socket, not on its end.
+      for (const socket of open) socket.destroy(new Error('this Kafka client is closed'));
     },
   };
 }

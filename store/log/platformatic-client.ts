@@ -4,8 +4,8 @@ import type { AdminOptions, RecordsBatch } from '@platformatic/kafka';
 import { TapedeckError } from '../../base/errors.ts';
 import type { StoredRecord } from './event-log.ts';
 import { createFreeList } from './free-list.ts';
-import type { FetchedPart, KafkaClient, KafkaConnection, TopicDescription } from './kafka-client.ts';
-import { firstWithRecords } from './kafka-fetched.ts';
+import type { FetchedPart, KafkaClient, KafkaConnection, TopicDescription, TopicSpec } from './kafka-client.ts';
+import { firstWithRecords, LONGEST_POLL_MS } from './kafka-fetched.ts';
 
 const CONNECT_TIMEOUT_MS = 3000;
 /** A produce request is retried until the caller's deadline closes the client: idempotence makes that safe within one client. */
@@ -25,7 +25,15 @@ export async function connectPlatformatic(connection: KafkaConnection): Promise<
   let producer: { sender: Sender; ready: Promise<unknown> } | null = null;
   let closed = false;
   const readers = createFreeList(
-    () => new Consumer({ ...base, retries: 0, groupId: 'none', minBytes: 1, isolationLevel: 0 }),
+    () =>
+      new Consumer({
+        ...base,
+        requestTimeout: base.requestTimeout + LONGEST_POLL_MS,
+        retries: 0,
+        groupId: 'none',
+        minBytes: 1,
+        isolationLevel: 0,
+      }),
     async (consumer) => consumer.close(true),
   );
 
@@ -82,27 +90,7 @@ export async function connectPlatformatic(connection: KafkaConnection): Promise<
         return ends.map((end, partition) => ({ first: Number(firsts[partition] ?? 0n), end: Number(end) }));
       }),
 
-    ensureTopic: async (spec) => {
-      const admin = new Admin({ ...base, retries: 3, retryDelay: 250 });
-      try {
-        const names = await admin.listTopics();
-        if (!names.includes(spec.topic)) {
-          await admin
-            .createTopics({
-              topics: [spec.topic],
-              partitions: spec.partitions,
-              replicas: spec.replication,
-              configs: Object.entries(spec.configs).map(([name, value]) => ({ name, value })),
-            })
-            .catch((error: unknown) => {
-              if (!hasApiError(error, 'TOPIC_ALREADY_EXISTS')) throw error;
-            });
-        }
-        return await describe(admin, spec.topic);
-      } finally {
-        admin.close(() => {});
-      }
-    },
+    ensureTopic: async (spec) => ensureTopic(base, spec),
 
     close: async () => {
       closed = true;
@@ -111,7 +99,14 @@ export async function connectPlatformatic(connection: KafkaConnection): Promise<
   };
 }
 
-function baseOptions({ brokers, clientId, tls, sasl, requestTimeoutMs = 5000, clientOptions }: KafkaConnection): AdminOptions {
+function baseOptions({
+  brokers,
+  clientId,
+  tls,
+  sasl,
+  requestTimeoutMs = 5000,
+  clientOptions,
+}: KafkaConnection): AdminOptions & { requestTimeout: number } {
   return {
     clientId,
     bootstrapBrokers: [...brokers],
@@ -187,6 +182,28 @@ function readBatches(batches: readonly RecordsBatch[], from: number): { records:
     next = Math.max(next, first + batch.lastOffsetDelta + 1);
   }
   return { records, next };
+}
+
+async function ensureTopic(base: AdminOptions, spec: TopicSpec): Promise<TopicDescription> {
+  const admin = new Admin({ ...base, retries: 3, retryDelay: 250 });
+  try {
+    const names = await admin.listTopics();
+    if (!names.includes(spec.topic)) {
+      await admin
+        .createTopics({
+          topics: [spec.topic],
+          partitions: spec.partitions,
+          replicas: spec.replication,
+          configs: Object.entries(spec.configs).map(([name, value]) => ({ name, value })),
+        })
+        .catch((error: unknown) => {
+          if (!hasApiError(error, 'TOPIC_ALREADY_EXISTS')) throw error;
+        });
+    }
+    return await describe(admin, spec.topic);
+  } finally {
+    admin.close(() => {});
+  }
 }
 
 async function describe(admin: Admin, topic: string): Promise<TopicDescription> {

@@ -1,0 +1,15 @@
+import { after, test } from 'node:test';
+import { startTestBroker } from '../../e2e/kafka/test-broker.ts';
+import { logContract } from './contract.ts';
+
+const broker = await startTestBroker();
+after(() => (typeof broker === 'string' ? undefined : broker.stop()));
+
+test('a Kafka broker can be had', { skip: typeof broker === 'string' ? broker : false }, () => {});
+
+for (const client of ['platformatic', 'kafkajs'] as const) {
+  logContract(`Kafka through ${client}`, {
+    fixture: new URL('./kafka-log.fixture.ts', import.meta.url),
+    start: async () => (typeof broker === 'string' ? broker : { target: { ...broker, client }, stop: async () => {} }),
+  });
+}
