@@ -16,7 +16,7 @@ import { partitionOf } from '../store/log/partitioner.ts';
 import type { AcceptLimits } from './accept-limits.ts';
 import type { Media } from './accept-media.ts';
 import { producerOf, type Producer } from './accept-sequence.ts';
-import { isProblem, splitBody } from './accept-split.ts';
+import { isProblem, splitBody, STEP_BYTES } from './accept-split.ts';
 import type { Tombstones } from './accept-tombstones.ts';
 
 /** Why one item was not taken. `id` is null when the event's id could not be read. */
@@ -83,9 +83,9 @@ type Drafting = {
 };
 type Route = { readonly key: Uint8Array; readonly partition: number };
 
-/** Plans `body`. The error is about the body as a whole: then nothing of it may be stored. */
-export function planEvents(body: Uint8Array, media: Media, rules: PlanRules, writer: ByteWriter): Result<Plan> {
-  const split = splitBody(body, media, rules.limits.items, writer);
+/** Plans `body`, in steps (see `splitBody`). The error is about the body as a whole: then nothing of it may be stored. */
+export function* planEvents(body: Uint8Array, media: Media, rules: PlanRules, writer: ByteWriter): Generator<void, Result<Plan>> {
+  const split = yield* splitBody(body, media, rules.limits.items, writer);
   if (!split.ok) return split;
   const { bytes, ranges } = split.value;
   const draft: Drafting = {
@@ -99,12 +99,19 @@ export function planEvents(body: Uint8Array, media: Media, rules: PlanRules, wri
     routes: { events: new Map(), feeds: new Map() },
     duplicates: 0,
   };
+  let stepAt = STEP_BYTES;
   for (let index = 0; index < ranges.length; index++) {
     const range = ranges[index] as (typeof ranges)[number];
     if (isProblem(range)) {
       reject(draft, index, null, range);
       draft.unreadable.push(index);
-    } else planItem(draft, index, bytes, range.start, range.end);
+      continue;
+    }
+    planItem(draft, index, bytes, range.start, range.end);
+    if (range.end > stepAt) {
+      stepAt = range.end + STEP_BYTES;
+      yield;
+    }
   }
   const { records, duplicates, rejected, deadLettered, numbered, unreadable } = draft;
   return ok({ items: ranges.length, records, duplicates, rejected, deadLettered, numbered, unreadable });

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
+import { systemClock } from '../base/clock.ts';
 import { createProducers } from './accept-producers.ts';
 import type { ProducerState } from './accept-sequence.ts';
 
+const patient = { clock: systemClock, waitMs: 1000 };
 const none = new Map<string, ProducerState>();
 const settled = (epoch: number, next: number): ProducerState => ({ epoch, certain: next, next });
 
@@ -47,7 +49,7 @@ test('works that share a producer run one after another in the order they came, 
   const producers = createProducers({ loadProducers: async () => new Map() });
   const log: string[] = [];
   const work = (name: string, ids: string[], ms: number): Promise<void> =>
-    producers.exclusive(ids, async () => {
+    producers.exclusive(ids, patient, async () => {
       log.push(`+${name}`);
       await delay(ms);
       log.push(`-${name}`);
@@ -58,10 +60,28 @@ test('works that share a producer run one after another in the order they came, 
 
 test('a work that throws lets the next one run', async () => {
   const producers = createProducers({ loadProducers: async () => new Map() });
-  const failing = producers.exclusive(['a'], async () => {
+  const failing = producers.exclusive(['a'], patient, async () => {
     throw new Error('no');
   });
-  const next = producers.exclusive(['a'], async () => 'ran');
+  const next = producers.exclusive(['a'], patient, async () => 'ran');
   await assert.rejects(failing, /no/);
   assert.equal(await next, 'ran');
+});
+
+test('who waits too long gives up, and who comes after it still waits for those before', async () => {
+  const producers = createProducers({ loadProducers: async () => new Map() });
+  const gate = Promise.withResolvers<void>();
+  const order: string[] = [];
+  const first = producers.exclusive(['a'], patient, async () => {
+    await gate.promise;
+    order.push('first');
+  });
+  const second = producers.exclusive(['a'], { clock: systemClock, waitMs: 20 }, async () => order.push('second'));
+  const third = producers.exclusive(['a'], patient, async () => order.push('third'));
+  await assert.rejects(second, { code: 'deadline_exceeded', message: /earlier requests of the same producer/ });
+  await delay(20);
+  assert.deepEqual(order, []);
+  gate.resolve();
+  await Promise.all([first, third]);
+  assert.deepEqual(order, ['first', 'third']);
 });

@@ -2,6 +2,8 @@
  * The state of all producers: loaded once at start, kept in memory, bounded. Requests of one producer run one after another (`exclusive`), and a state moves
  * only when what it stands for is durable.
  */
+import type { Clock } from '../base/clock.ts';
+import { withDeadline } from '../base/deadline.ts';
 import { TapedeckError } from '../base/errors.ts';
 import { judgeSequence, type Producer, type ProducerState, type SequenceVerdict } from './accept-sequence.ts';
 
@@ -13,8 +15,8 @@ export type Producers = {
   /** Judges on top of `ahead`, states that are not durable yet. */
   judge(producer: Producer, ahead: ReadonlyMap<string, ProducerState>, slack: number): SequenceVerdict;
   commit(id: string, state: ProducerState): void;
-  /** Runs `work` when every earlier work that names one of `ids` has ended. */
-  exclusive<T>(ids: readonly string[], work: () => Promise<T>): Promise<T>;
+  /** Runs `work` when every earlier work that names one of `ids` has ended; throws `deadline_exceeded` when that takes longer than `waitMs`. */
+  exclusive<T>(ids: readonly string[], options: { readonly clock: Clock; readonly waitMs: number }, work: () => Promise<T>): Promise<T>;
 };
 
 export type ProducersOptions = {
@@ -57,16 +59,20 @@ export function createProducers({ loadProducers, maxProducers = MAX_PRODUCERS }:
       return judgeSequence(ahead.get(producer.id) ?? states.get(producer.id), producer, { slack, adopt: dropped });
     },
     commit,
-    async exclusive(ids, work) {
-      const earlier = ids.map((id) => tails.get(id) ?? Promise.resolve());
+    async exclusive(ids, { clock, waitMs }, work) {
+      const tailsBefore = ids.map((id) => tails.get(id)).filter((tail) => tail !== undefined);
+      const earlier = Promise.all(tailsBefore);
       const { promise, resolve } = Promise.withResolvers<void>();
       for (const id of ids) tails.set(id, promise);
       try {
-        await Promise.all(earlier);
+        if (tailsBefore.length > 0) await withDeadline(clock, waitMs, 'earlier requests of the same producer', () => earlier);
         return await work();
       } finally {
-        for (const id of ids) if (tails.get(id) === promise) tails.delete(id);
-        resolve();
+        // whoever comes next waits for the earlier ones too, also when this one gave up
+        void earlier.then(() => {
+          for (const id of ids) if (tails.get(id) === promise) tails.delete(id);
+          resolve();
+        });
       }
     },
   };

@@ -33,17 +33,33 @@ export type Accepted = {
 
 /** Plans and carries out in one go. The error is about the body as a whole; then nothing was stored. */
 export async function acceptEvents(body: Uint8Array, media: Media, context: AcceptContext): Promise<Result<Accepted>> {
-  const plan = planBody(body, media, context, new ByteWriter(media === 'cbor' ? 0 : body.length));
+  const plan = await planBody(body, media, context, new ByteWriter(media === 'cbor' ? 0 : body.length));
   return plan.ok ? ok(await executePlan(plan.value, context)) : plan;
 }
 
-/** The pure half. `writer` takes the transcoded JSON; it must not be touched until `executePlan` has settled. */
-export function planBody(body: Uint8Array, media: Media, context: AcceptContext, writer: ByteWriter): Result<Plan> {
-  const { limits, tombstones, log, feeds } = context;
-  return planEvents(body, media, { limits, tombstones, partitions: log.partitions, feedPartitions: feeds?.partitions ?? null }, writer);
+/**
+ * The pure half; a large body lets others run in between, and `onStep` is called whenever it goes on. `writer` takes the transcoded JSON; it must not be touched
+ * until `executePlan` has settled.
+ */
+export async function planBody(
+  body: Uint8Array,
+  media: Media,
+  context: AcceptContext,
+  writer: ByteWriter,
+  onStep: () => void = () => {},
+): Promise<Result<Plan>> {
+  const { limits, tombstones, log, feeds, clock } = context;
+  const rules = { limits, tombstones, partitions: log.partitions, feedPartitions: feeds?.partitions ?? null };
+  const steps = planEvents(body, media, rules, writer);
+  for (;;) {
+    const step = steps.next();
+    onStep();
+    if (step.done === true) return step.value;
+    await clock.sleep(0);
+  }
 }
 
-/** The half with effects. Throws only `store_unavailable` while the states of producers are still being loaded; then nothing was stored. */
+/** The half with effects. Throws `store_unavailable` while the states of producers are being loaded, and `deadline_exceeded` when earlier requests of a producer take too long; then nothing was stored. */
 export async function executePlan(plan: Plan, context: AcceptContext): Promise<Accepted> {
   const ports: AppendPorts = { ...context, storeMs: context.limits.storeMs };
   if (plan.numbered.length === 0) {
@@ -51,7 +67,7 @@ export async function executePlan(plan: Plan, context: AcceptContext): Promise<A
     return report(plan, all, await store(all.records, ports), context.tombstones);
   }
   const ids = [...new Set(plan.numbered.map(({ producer }) => producer.id))];
-  return context.producers.exclusive(ids, async () => {
+  return context.producers.exclusive(ids, { clock: context.clock, waitMs: context.limits.storeMs }, async () => {
     const numbering = judgeNumbers(plan, context.producers);
     const unstored = await store(numbering.records, ports);
     for (const [id, state] of settledStates(numbering.steps, (record) => !unstored.has(record))) context.producers.commit(id, state);

@@ -65,9 +65,13 @@ async function accept(body: ReceivedBody, ports: EventsRoutePorts): Promise<Answ
   const writer = ports.writers.take();
   let isUnread = true;
   try {
-    const plan = planBody(body.bytes, body.media, ports.accept, writer);
+    let claimed = 0;
+    const claimTranscoded = (): void => {
+      if (writer.length > claimed) body.claim.grow(writer.length - claimed);
+      claimed = Math.max(claimed, writer.length);
+    };
+    const plan = await planBody(body.bytes, body.media, ports.accept, writer, claimTranscoded);
     if (!plan.ok) throw new TapedeckError(plan.error.code, plan.error.message);
-    if (writer.length > 0) body.claim.grow(writer.length);
     isUnread = false;
     const accepted = await executePlan(plan.value, ports.accept);
     isUnread = accepted.failure === null;
@@ -75,6 +79,7 @@ async function accept(body: ReceivedBody, ports: EventsRoutePorts): Promise<Answ
     return answerOf(accepted, ports.random);
   } catch (error) {
     const known = toTapedeckError(error);
+    if (known.code === 'internal') ports.accept.onFailure?.(error);
     ports.metrics.onRefused(known.code);
     return errorAnswer(known, ports.random);
   } finally {

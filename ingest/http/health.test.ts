@@ -77,6 +77,7 @@ test('/metrics counts events by type, rejections by code, requests by status, an
     'tapedeck_http_requests_total{route="/v1/events",status="200"} 1',
     'tapedeck_http_requests_total{route="/v1/events",status="400"} 1',
     'tapedeck_ingest_bytes_in_flight 0',
+    'tapedeck_http_requests_total{route="none",status="404"} 1',
   ]) {
     assert.ok(text.includes(`${line}\n`), `${line} is missing in\n${text}`);
   }
@@ -103,7 +104,7 @@ test('/docs/json is OpenAPI 3.1 with the schema of every event type, and its exa
   assert.equal(document.openapi, '3.1.0');
   assert.deepEqual(Object.keys(document.paths).toSorted(), ['/healthz', '/metrics', '/readyz', '/v1/events']);
   const operation = document.paths['/v1/events']?.['post'] as Operation;
-  assert.deepEqual(Object.keys(operation.responses).toSorted(), ['200', '400', '408', '409', '413', '415', '422', '429', '503']);
+  assert.deepEqual(Object.keys(operation.responses).toSorted(), ['200', '400', '408', '409', '413', '415', '422', '429', '503', '504']);
   const { content } = operation.requestBody;
   assert.deepEqual(Object.keys(content).toSorted(), ['application/cbor', 'application/json', 'application/x-ndjson']);
   const { schema, example } = content['application/json'] as { schema: { oneOf: { oneOf: { title: string }[] }[] }; example: object[] };

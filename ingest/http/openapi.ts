@@ -160,6 +160,7 @@ export const EVENTS_ROUTE_SCHEMA = {
     415: failure('content type or encoding not supported'),
     422: failure('this Idempotency-Key was used with another body'),
     429: failure('too many bytes in flight; see Retry-After'),
+    504: failure('earlier requests of the same producer took too long; see Retry-After'),
     503: failure(
       'the log or the blob store cannot store now, or the server is closing; see Retry-After; details holds the results per item',
     ),

@@ -127,7 +127,10 @@ function closeGracefully(app: FastifyInstance, clock: Clock, closeMs: number): v
   app.addHook('onClose', async () => closed.abort());
 }
 
-/** `POST /v1/events`, `/healthz`, `/readyz`, `/metrics`. Loading the states of producers is the caller's task (`producers.load`); until then they are refused. */
+/**
+ * `POST /v1/events`, `/healthz`, `/readyz`, `/metrics`. Requests to routes that are registered later on the same instance are counted too. Loading the states of producers is the caller's task (`producers.load`);
+ * until then numbered events are refused.
+ */
 export function createIngest(options: IngestOptions): FastifyPluginAsync {
   const { log, feeds, blobs, clock, random, producers, tombstones, registry } = options;
   const limits = checkLimits({ ...INGEST_LIMITS, ...options.limits });
@@ -139,7 +142,7 @@ export function createIngest(options: IngestOptions): FastifyPluginAsync {
     waitsFor: () => (producers.loaded ? null : 'the states of producers to be loaded'),
   };
 
-  return async (app) => {
+  const plugin: FastifyPluginAsync = async (app) => {
     app.addHook('onResponse', async (request, reply) => metrics.onRequest(request.routeOptions.url ?? 'none', reply.statusCode));
     const onFailure = (error: unknown): void => app.log.error({ err: error }, 'a write failed');
     const onAppend = (seconds: number, ok: boolean): void => metrics.onAppend(seconds, ok);
@@ -155,6 +158,8 @@ export function createIngest(options: IngestOptions): FastifyPluginAsync {
     });
     refuseOtherMethods(app);
   };
+  // not a scope of its own, so that the hook counts all requests
+  return Object.assign(plugin, { [Symbol.for('skip-override')]: true });
 }
 
 function refuseOtherMethods(app: FastifyInstance): void {
