@@ -37,12 +37,12 @@ async function carryOut(order: RebuildOrder): Promise<void> {
   const work = await (rebuild as Promise<Rebuild>);
   total = order.ends.reduce((sum, end) => sum + end, 0);
   await work.build(order.ends, stop.signal);
-  if (order.then === 'compare') await compare(work);
-  if (order.then === 'exchange') {
+  if (order.next === 'compare') await compare(work);
+  if (order.next === 'exchange') {
     await work.exchange(stop.signal);
     tell({ progress: { phase: 'result', equal: null, views: 0, different: 0 } });
   }
-  if (order.then !== 'go on') await work.close(stop.signal);
+  if (order.next !== 'go on') await work.close(stop.signal);
   tell({ built: true });
 }
 

@@ -1,10 +1,9 @@
 /** `tapedeck export verifiers`: a run back to verifiers' own format. */
 import { Command } from 'commander';
-import { TapedeckError } from '../../base/errors.ts';
+import { systemClock } from '../../base/clock.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { exportEpisodes, lineWriter, writeFileWhole, type EpisodeSource, type ExportReport } from '../../ingest/importers/export-file.ts';
-
-const INTERRUPTED = 130;
+import { INTERRUPTED, onInterrupt } from './interrupt.ts';
 
 type Options = {
   readonly url: string;
@@ -34,9 +33,7 @@ export function exportCommand(config: { readonly url: string }, openSource: Open
 }
 
 async function run(options: Options, openSource: OpenEpisodeSource): Promise<number> {
-  const stop = new AbortController();
-  const onSignal = (): void => stop.abort(new TapedeckError('aborted', 'the export was stopped'));
-  process.once('SIGINT', onSignal);
+  const stop = onInterrupt(systemClock);
   const source = await openSource(options.url, stop.signal);
   try {
     const { project, run: runId, rollout: rollouts = [] } = options;
@@ -51,7 +48,7 @@ async function run(options: Options, openSource: OpenEpisodeSource): Promise<num
     if (stop.signal.aborted) return INTERRUPTED;
     throw error;
   } finally {
-    process.off('SIGINT', onSignal);
+    stop.done();
     await source.close();
   }
 }

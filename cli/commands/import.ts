@@ -9,12 +9,12 @@ import { httpSink } from '../../ingest/importers/http-sink.ts';
 import { importFiles } from '../../ingest/importers/import-files.ts';
 import type { Format } from '../../ingest/importers/recognise.ts';
 import { addIssue, emptyReport, exitCodeOf, reportText, type ImportReport } from '../../ingest/importers/report.ts';
+import { INTERRUPTED, onInterrupt } from './interrupt.ts';
 
 const MIB = 1024 * 1024;
 const LANES = 4;
 const BATCH_BYTES = 1_000_000;
 const BATCH_EVENTS = 5_000;
-const INTERRUPTED = 130;
 
 type Options = {
   readonly url: string;
@@ -53,9 +53,7 @@ async function run(paths: readonly string[], options: Options): Promise<number> 
   const { files, skipped } = await findFiles(paths, options.format);
   const report = emptyReport();
   report.skipped.push(...skipped);
-  const stop = new AbortController();
-  const onSignal = (): void => stop.abort();
-  process.once('SIGINT', onSignal);
+  const stop = onInterrupt(systemClock);
   const progress = showProgress(files);
   try {
     await importFiles(
@@ -78,7 +76,7 @@ async function run(paths: readonly string[], options: Options): Promise<number> 
     if (!stop.signal.aborted) addFailure(report, error);
   } finally {
     progress.stop();
-    process.off('SIGINT', onSignal);
+    stop.done();
   }
   process.stdout.write(options.json === true ? `${JSON.stringify(report, null, 2)}\n` : reportText(report));
   return stop.signal.aborted ? INTERRUPTED : exitCodeOf(report);

@@ -50,7 +50,7 @@ export async function openColumns(config: Config, deps: Deps): Promise<Columns> 
   let pending: string | null = 'the column store starts';
   // the schema is made from a database that always exists
   const maker = connectColumns({ ...address, database: 'default', clock: deps.clock, random: deps.random });
-  const opened = openSchema(config, maker, deps, stop.signal, (text) => (pending = text)).finally(async () => maker.close());
+  const opened = openSchema(config, maker, deps, stop.signal, (text) => (pending = text)).then(() => maker.close());
   opened.catch(() => {}); // awaited by whoever needs it
   return {
     store,

@@ -12,7 +12,7 @@ import type { ProjectorChild } from './projector-child.ts';
 
 export type RebuildOrder =
   | { readonly config: Config; readonly address: ColumnsAddress }
-  | { readonly ends: readonly number[]; readonly then: 'go on' | 'compare' | 'exchange' };
+  | { readonly ends: readonly number[]; readonly next: 'go on' | 'compare' | 'exchange' };
 export type RebuildReport =
   | { readonly progress: RebuildProgress }
   | { readonly built: true }
@@ -38,9 +38,9 @@ export function rebuildWith({ config, columns, projector, partitions }: Deps): R
         return Array.from({ length: partitions }, (_, partition) => stored.get(partition) ?? 0);
       };
       child.send({ config, address: columns.address } satisfies RebuildOrder);
-      await build(child, { ends: await ends(), then: 'go on' }, tell, signal);
+      await build(child, { ends: await ends(), next: 'go on' }, tell, signal);
       await projector.pause();
-      await build(child, { ends: await ends(), then: check ? 'compare' : 'exchange' }, tell, signal);
+      await build(child, { ends: await ends(), next: check ? 'compare' : 'exchange' }, tell, signal);
     } finally {
       running = false;
       child.kill('SIGKILL');
