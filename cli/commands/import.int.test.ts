@@ -68,7 +68,7 @@ test('Ctrl-C: exit 130, a report, and importing again completes it', async () =>
   const lines = Array.from({ length: 250 }, (_, i) => TRAIN_EPISODE.replace('"id":"e1"', `"id":"stop${i}"`));
   await writeFile(join(folder, 'long.jsonl'), lines.join('\n'));
   let appends = 0;
-  let kill = (_: NodeJS.Signals): void => {};
+  let kill: (signal: NodeJS.Signals) => void = () => {};
   edge.tap = async () => {
     if (++appends === 2) kill('SIGINT');
     if (appends < 20) await new Promise((resolve) => setTimeout(resolve, 100));

@@ -89,10 +89,18 @@ for (const path of V1) {
     const traces = episodes.flatMap((e) => e.traces);
     const nodes = traces.flatMap((t) => t.nodes);
     assert.deepEqual([report.files[0]?.imported, report.issueCount], [episodes.length, 0]);
-    assert.deepEqual(
-      ['rollout.started', 'rollout.ended', 'trace.started', 'trace.ended', 'node.appended', 'call.recorded', 'reward.assigned', 'metric.recorded', 'error.recorded'].map((type) => count(kept, type)),
-      [episodes.length, episodes.length, traces.length, traces.length, nodes.length, ...[sum(traces, (t) => t.calls.length), sum(traces, (t) => Object.keys(t.rewards).length), sum(traces, (t) => Object.keys(t.metrics).length), sum(traces, (t) => t.errors.length) + sum(episodes, (e) => e.errors.length)]],
-    ); // prettier-ignore
+    const expected = {
+      'rollout.started': episodes.length,
+      'rollout.ended': episodes.length,
+      'trace.started': traces.length,
+      'trace.ended': traces.length,
+      'node.appended': nodes.length,
+      'call.recorded': sum(traces, (t) => t.calls.length),
+      'reward.assigned': sum(traces, (t) => Object.keys(t.rewards).length),
+      'metric.recorded': sum(traces, (t) => Object.keys(t.metrics).length),
+      'error.recorded': sum(traces, (t) => t.errors.length) + sum(episodes, (e) => e.errors.length),
+    };
+    for (const [type, number] of Object.entries(expected)) assert.equal(count(kept, type), number, type);
     const tokens = kept.flatMap(({ event }) => (event.type === 'node.appended' ? [event.data.tokens] : []));
     assert.deepEqual(
       [
@@ -158,7 +166,8 @@ for (const path of V0) {
     );
     assert.equal(count(kept, 'error.recorded'), rows.filter((r) => r.error !== undefined && r.error !== null).length);
     const scores = kept.flatMap(({ event }) => (event.type === 'reward.assigned' ? [event.data.score] : []));
-    assert.deepEqual(scores.toSorted(), rows.map((r) => r.reward).toSorted());
+    const ascending = (a: number | null, b: number | null): number => (a ?? 0) - (b ?? 0);
+    assert.deepEqual(scores.toSorted(ascending), rows.map((r) => r.reward).toSorted(ascending));
     const calls = rows
       .flatMap((r) => (Array.isArray(r.completion) ? r.completion : []))
       .flatMap((m) => (m as { tool_calls?: unknown[] }).tool_calls ?? []);
@@ -175,10 +184,9 @@ test('hosted rows are decoded through all their levels, and the raw page is the 
   const tools = await imported(join(folder, 'hosted-rl_tool/rollouts_raw.json'));
   const called = tools.kept.filter((k): k is Kept & { event: EventOf<'tool.recorded'> } => k.event.type === 'tool.recorded');
   assert.ok(called.length > 0 && called.every(({ event }) => event.data.name.startsWith('run_')));
-  const node = tools.kept.find(({ event }) => event.type === 'node.appended' && Array.isArray(event.data.message?.['tool_calls']))
-    ?.event as EventOf<'node.appended'>;
-  const [call] = node.data.message?.['tool_calls'] as { arguments: string }[];
-  assert.doesNotThrow(() => JSON.parse(call?.arguments ?? '') as unknown);
+  const calls = tools.kept.flatMap(({ event }) => (event.type === 'node.appended' ? (event.data.message?.['tool_calls'] ?? []) : []));
+  assert.ok((calls as { arguments: string }[]).length > 0);
+  for (const call of calls as { arguments: string }[]) assert.equal(typeof JSON.parse(call.arguments), 'object');
 });
 
 test('the whole folder: what is no rollout file is not touched', { skip }, async () => {
