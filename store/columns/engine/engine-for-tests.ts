@@ -19,7 +19,7 @@ export async function startTestEngine(options: Partial<EngineOptions> = {}): Pro
   const directory = await mkdtemp(join(tmpdir(), 'tapedeck-engine-'));
   const engine = await startEngine({
     dataDir: directory,
-    nice: 10,
+    nice: 0,
     slots: 6,
     log: SILENT,
     clock: systemClock,

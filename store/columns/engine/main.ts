@@ -7,6 +7,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setPriority } from 'node:os';
 import { systemClock } from '../../../base/clock.ts';
+import { isTapedeckError } from '../../../base/errors.ts';
 import { systemRandom } from '../../../base/random.ts';
 import type { FromChild, StartMessage, ToChild } from './child-messages.ts';
 import type { OpenEngine } from './open-engine.ts';
@@ -14,7 +15,6 @@ import { openEngine } from './open-engine.ts';
 import { createEngineServer } from './server.ts';
 import { wireErrorOf } from './wire-error.ts';
 
-const CANNOT_OPEN_FILE = 76;
 const STOP_WITHIN_MS = 5_000;
 
 let running: { engine: OpenEngine; server: Server } | null = null;
@@ -65,7 +65,7 @@ process.on('message', (message: ToChild) => {
   start(message).catch((error: unknown) => {
     const wire = wireErrorOf(error);
     const isPortTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-    tell({ kind: 'failed', isLocked: wire.code === CANNOT_OPEN_FILE && wire.text.includes('lock'), isPortTaken, message: wire.text });
+    tell({ kind: 'failed', isLocked: isTapedeckError(error, 'store_locked'), isPortTaken, message: wire.text });
     void stop(1);
   });
 });

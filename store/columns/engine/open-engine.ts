@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../../base/clock.ts';
+import { TapedeckError } from '../../../base/errors.ts';
 import type { Random } from '../../../base/random.ts';
 import type { EngineSession } from './chdb.ts';
 import { openSession } from './chdb.ts';
@@ -19,7 +20,7 @@ const STALL_MS = 120_000;
 
 /**
  * Takes the lock of `dataDirectory` and opens the store in it. What an earlier process left in the spool directory is removed, once the lock is ours.
- * Throws the engine's error with code 76 when another process holds the lock.
+ * Throws `store_locked` when another process holds it.
  */
 export async function openEngine(options: {
   dataDirectory: string;
@@ -32,7 +33,7 @@ export async function openEngine(options: {
   mkdirSync(options.spoolDirectory, { recursive: true, mode: 0o700 });
   const configFile = join(options.spoolDirectory, 'engine.xml');
   writeFileSync(configFile, ENGINE_CONFIG, { mode: 0o600 });
-  const control = openSession(options.dataDirectory, configFile);
+  const control = openFirst(options.dataDirectory, configFile);
   for (const name of readdirSync(options.spoolDirectory)) rmSync(join(options.spoolDirectory, name), { force: true, recursive: true });
   const fifos = await makeFifos(options.spoolDirectory, options.slots);
   const { clock } = options;
@@ -62,6 +63,28 @@ export async function openEngine(options: {
       control.close();
     },
   };
+}
+
+/** The engine says only that it failed, so who holds the lock is read from its own status file. */
+function openFirst(directory: string, configFile: string): EngineSession {
+  try {
+    return openSession(directory, configFile);
+  } catch (cause) {
+    const holder = lockHolder(directory);
+    if (holder === null) throw cause;
+    throw new TapedeckError('store_locked', `process ${holder} has opened the store in ${directory}`, { cause, details: { holder } });
+  }
+}
+
+function lockHolder(directory: string): number | null {
+  try {
+    const holder = Number(/^PID: (\d+)$/m.exec(readFileSync(join(directory, 'status'), 'utf8'))?.[1]);
+    if (holder === process.pid) return null;
+    process.kill(holder, 0);
+    return holder;
+  } catch {
+    return null;
+  }
 }
 
 async function column(session: EngineSession, sql: string): Promise<string[]> {
