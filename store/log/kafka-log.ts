@@ -5,10 +5,12 @@
  */
 import { ByteBudget } from '../../base/byte-budget.ts';
 import type { Clock } from '../../base/clock.ts';
-import { withDeadline } from '../../base/deadline.ts';
-import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
+import { TapedeckError } from '../../base/errors.ts';
+import { systemRandom } from '../../base/random.ts';
+import type { Random } from '../../base/random.ts';
 import type { EventLog } from './event-log.ts';
 import type { KafkaClient, KafkaCompression } from './kafka-client.ts';
+import { patiently } from './kafka-patience.ts';
 import { createKafkaReader } from './kafka-reader.ts';
 import { createSender } from './kafka-sender.ts';
 import { checkTopic, topicSpec } from './kafka-topic.ts';
@@ -34,23 +36,29 @@ export type KafkaLogOptions = {
   /** Bytes of appends that may wait or be in flight; more are `overloaded`. Default 64 MiB. */
   readonly maxPendingBytes?: number;
   readonly clock: Clock;
+  /** For the pauses between attempts. Default: the system's. */
+  readonly random?: Random;
 };
 
 /** A little less than what brokers take by default, so that headers fit. */
 const JOIN_BYTES = 900_000;
 const ANSWER_MS = 8000;
+/** Opening asks for this long before it gives up. */
+const OPEN_MS = 20_000;
 
 /** Opens the log. Throws `log_unavailable` when no broker answers, `partition_count_changed`, `topic_misconfigured`. */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> {
   const { clock, topic, partitions, maxRecordBytes } = options;
   const appendDeadlineMs = options.appendDeadlineMs ?? 20_000;
-  const reading = await openTopic(options);
+  const random = options.random ?? systemRandom;
+  const reading = await openTopic(options, random);
   const closing = new AbortController();
   const budget = new ByteBudget(options.maxPendingBytes ?? 64 * 1024 * 1024);
   const reader = createKafkaReader({
     topic,
     client: reading,
     clock,
+    random,
     answerMs: ANSWER_MS,
     patienceMs: options.readPatienceMs ?? 5000,
     closing: closing.signal,
@@ -112,21 +120,15 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> 
 }
 
 /** Creates or checks the topic, and returns the client that did it. */
-async function openTopic(options: KafkaLogOptions): Promise<KafkaClient> {
+async function openTopic(options: KafkaLogOptions, random: Random): Promise<KafkaClient> {
   const rules = { ...options, retentionMs: options.retentionMs ?? -1 };
   const client = await options.connect();
+  const patience = { clock: options.clock, random, answerMs: OPEN_MS, patienceMs: OPEN_MS, signal: new AbortController().signal };
   try {
-    const found = await withDeadline(options.clock, 30_000, `Kafka to describe topic ${options.topic}`, () =>
-      client.ensureTopic(topicSpec(rules)),
-    );
-    checkTopic(rules, found);
+    checkTopic(rules, await patiently(`a description of topic ${options.topic}`, patience, () => client.ensureTopic(topicSpec(rules))));
     return client;
   } catch (error) {
     await client.close();
-    if (isTapedeckError(error, 'topic_misconfigured', 'partition_count_changed')) throw error;
-    throw new TapedeckError('log_unavailable', `topic ${options.topic} cannot be described or created`, {
-      cause: error,
-      details: { topic: options.topic },
-    });
+    throw error;
   }
 }

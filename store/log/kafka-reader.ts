@@ -1,15 +1,16 @@
 /** Reads a Kafka topic by position: long polls at the broker, whole batches cut to the bytes asked for, and patience while a leader moves. */
 import type { Clock } from '../../base/clock.ts';
-import { withDeadline } from '../../base/deadline.ts';
-import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
+import type { Random } from '../../base/random.ts';
 import type { LogChunk, StoredRecord } from './event-log.ts';
 import type { FetchedPart, KafkaClient } from './kafka-client.ts';
 import { LONGEST_POLL_MS } from './kafka-fetched.ts';
+import { patiently } from './kafka-patience.ts';
 
 export type ReaderOptions = {
   readonly topic: string;
   readonly client: KafkaClient;
   readonly clock: Clock;
+  readonly random: Random;
   /** How long a request may take beyond the time that it is asked to wait. */
   readonly answerMs: number;
   /** How long brokers may fail before a read gives up with `log_unavailable`. */
@@ -25,8 +26,6 @@ export type KafkaReader = {
 };
 
 const SMALLEST_FETCH_BYTES = 64 * 1024;
-const FIRST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 1000;
 
 type Fetched = { readonly records: readonly StoredRecord[]; readonly next: number; readonly end: number };
 
@@ -35,21 +34,8 @@ export function createKafkaReader(options: ReaderOptions): KafkaReader {
   /** What a fetch brought beyond what was asked for, per partition and the offset where it begins. */
   const ahead = new Map<number, { from: number } & Fetched>();
 
-  /** Repeats a request until it is answered or the brokers have failed for too long. Failed requests say nothing about the log. */
-  const patiently = async <T>(waitingFor: string, answerMs: number, signal: AbortSignal, request: () => Promise<T>): Promise<T> => {
-    const giveUpAt = clock.monotonicMs() + options.patienceMs;
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
-      try {
-        return await withDeadline(clock, answerMs, waitingFor, request, signal);
-      } catch (error) {
-        if (signal.aborted || isTapedeckError(error, 'position_out_of_range')) throw error;
-        if (clock.monotonicMs() + pauseMs > giveUpAt) {
-          throw new TapedeckError('log_unavailable', `Kafka does not answer (${waitingFor})`, { cause: error, details: { topic } });
-        }
-        await clock.sleep(pauseMs, signal).catch(() => {});
-      }
-    }
-  };
+  const ask = <T>(waitingFor: string, answerMs: number, signal: AbortSignal, request: () => Promise<T>): Promise<T> =>
+    patiently(`${waitingFor} of ${topic}`, { clock, random: options.random, answerMs, patienceMs: options.patienceMs, signal }, request);
 
   const fetchFrom = (
     positions: readonly { partition: number; offset: number }[],
@@ -58,7 +44,7 @@ export function createKafkaReader(options: ReaderOptions): KafkaReader {
     signal: AbortSignal,
   ) => {
     const maxWaitMs = Math.max(0, Math.min(waitMs, LONGEST_POLL_MS));
-    return patiently(`records of ${topic}`, maxWaitMs + options.answerMs, signal, () =>
+    return ask('records', maxWaitMs + options.answerMs, signal, () =>
       client.fetch({ topic, positions, maxBytes: Math.max(maxBytes, SMALLEST_FETCH_BYTES), maxWaitMs }),
     );
   };
@@ -110,7 +96,7 @@ export function createKafkaReader(options: ReaderOptions): KafkaReader {
         throw error;
       }
     },
-    offsets: (signal) => patiently(`positions of ${topic}`, options.answerMs, joined(closing, signal), () => client.offsets(topic)),
+    offsets: (signal) => ask('positions', options.answerMs, joined(closing, signal), () => client.offsets(topic)),
     waitForAppend: async (after, waitMs, signal) => {
       const stop = joined(closing, signal);
       const until = clock.monotonicMs() + waitMs;

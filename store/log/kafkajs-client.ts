@@ -208,7 +208,7 @@ async function ensureTopic(kafka: Kafka, spec: TopicSpec) {
   try {
     if (!(await admin.listTopics()).includes(topic)) {
       await admin.createTopics({
-        waitForLeaders: true,
+        waitForLeaders: false,
         topics: [
           {
             topic,
