@@ -1,0 +1,39 @@
+/** docs/sql.md, made from the catalogue: `node store/columns/views/docs.ts > docs/sql.md`. */
+import { CATALOGUE } from './catalogue.ts';
+import type { View, ViewColumn } from './view.ts';
+
+const HEAD = `# SQL
+
+Questions are asked in ClickHouse SQL, read-only, over the views below: \`tapedeck sql "SELECT …"\`, \`POST /v1/sql\`, or any ClickHouse client.
+Every project has a database of its own that holds these views and nothing else.
+
+Rules that hold everywhere
+- NULL means "not measured", never 0. NaN and the infinities are values. Lists cannot be NULL in ClickHouse: \`nodes.streams\` says which were given.
+- Ids are strings as the producer gave them. Times are \`DateTime64(6, 'UTC')\`, in microseconds.
+- Views that list things (\`runs\`, \`groups\`, \`rollouts\`, \`traces\`) read summaries and are fast over millions of nodes. Wide columns (\`nodes.text\`, \`message\`, token lists,
+  \`call_bodies\`) are read only when selected: filter by \`run\`, \`rollout\` or \`trace\` first.
+- To see the task or environment of a node, call, reward or error, join with \`rollouts\`: \`… JOIN rollouts USING (run, rollout)\`.
+- \`index\` and \`group\` are ordinary column names. Only an alias needs AS: \`count() AS group\`.
+- "As of" a log position: the \`…_history\` views carry \`partition\` and \`offset\`.
+- \`rewards.weight\` is 1 when none was given. \`reward\` of a trace is the sum of score times weight over its latest rewards; of a rollout, that of its traces plus
+  the rewards with scope rollout. Rewards of nodes are in neither. One weighted NULL score makes the sum NULL, and \`rewards_missing\` counts it.
+
+| view | what it shows |
+|---|---|
+`;
+
+export function sqlDocs(): string {
+  const contents = CATALOGUE.map((view) => `| [${view.name}](#${view.name}) | ${view.about} |`);
+  return `${HEAD}${contents.join('\n')}\n\n${CATALOGUE.map(section).join('\n')}`;
+}
+
+function section(view: View): string {
+  const rows = view.columns.map(row);
+  return `## ${view.name}\n\n${view.about}\n\n\`\`\`sql\n${view.example}\n\`\`\`\n\n| column | meaning |\n|---|---|\n${rows.join('\n')}\n`;
+}
+
+function row({ name, meaning, unit }: ViewColumn): string {
+  return `| \`${name}\` | ${meaning.replaceAll('|', '\\|')}${unit === undefined ? '' : ` (${unit})`} |`;
+}
+
+if (import.meta.main) process.stdout.write(sqlDocs());

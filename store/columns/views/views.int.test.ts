@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { systemClock } from '../../../base/clock.ts';
+import { migrate } from '../../../migrations/migrate.ts';
+import type { ColumnStore } from '../column-store.ts';
+import { insertEvents, storedWorld } from '../projections/test-world.ts';
+import { refreshSummaries } from '../summaries.ts';
+import { openTestStore, type TestStore } from '../test-store.ts';
+import { CATALOGUE } from './catalogue.ts';
+import { sqlDocs } from './docs.ts';
+import { ensureKnownProjects, ensureProject } from './ensure-project.ts';
+
+const OPTIONS = { database: 'store', cluster: null };
+/** An id that tries to leave its literal. */
+const HOSTILE = "x' OR 1 = 1 \\' -- `\0";
+let engine: TestStore;
+let store: ColumnStore;
+let database: string;
+
+before(async () => {
+  engine = await openTestStore();
+  store = engine.connect('store');
+  await migrate(engine.connect('default'), { ...OPTIONS, clock: systemClock });
+  database = await ensureProject(store, 'default', OPTIONS);
+  const block = await insertEvents(store, storedWorld('default'));
+  await refreshSummaries(store, block.touched);
+});
+after(() => engine.close());
+
+test('the catalogue and the engine agree on every view and column, in order', async () => {
+  const rows = await store.rows<{ table: string; name: string }>(
+    'SELECT table, name FROM system.columns WHERE database = {database:String} ORDER BY table, position',
+    { params: { database } },
+  );
+  const found = Object.groupBy(rows, ({ table }) => table);
+  const engineSays = Object.fromEntries(Object.entries(found).map(([table, columns]) => [table, columns?.map(({ name }) => name)]));
+  assert.deepEqual(engineSays, Object.fromEntries(CATALOGUE.map((view) => [view.name, view.columns.map(({ name }) => name)])));
+});
+
+test('every view begins with project and run, and no time is without microseconds and zone', async () => {
+  for (const view of CATALOGUE)
+    assert.deepEqual(
+      view.columns.slice(0, 2).map(({ name }) => name),
+      ['project', 'run'],
+      view.name,
+    );
+  const rows = await store.rows<{ type: string }>(
+    "SELECT DISTINCT type FROM system.columns WHERE database = {database:String} AND type LIKE '%Date%'",
+    { params: { database } },
+  );
+  assert.deepEqual(rows.map(({ type }) => type).toSorted(), ["DateTime64(6, 'UTC')", "Nullable(DateTime64(6, 'UTC'))"]);
+});
+
+for (const view of CATALOGUE) {
+  test(`the example of ${view.name} runs in the project's database`, async () => {
+    await engine.connect(database).rows(view.example);
+    const rows = await engine.connect(database).rows(`SELECT * FROM ${view.name} LIMIT 5`);
+    if (view.name !== 'batch_rows' && view.name !== 'search') assert.ok(rows.length > 0);
+  });
+}
+
+test('docs/sql.md is what the catalogue says', () => {
+  const fresh = sqlDocs();
+  const stored = readFileSync(new URL('../../../docs/sql.md', import.meta.url), 'utf8');
+  assert.equal(stored, fresh, 'run: node store/columns/views/docs.ts > docs/sql.md');
+});
+
+test('a project sees its own rows only, whatever its id', async () => {
+  await insertEvents(store, storedWorld('other').slice(0, 3));
+  const hostile = await ensureProject(store, HOSTILE, OPTIONS);
+  for (const view of CATALOGUE) assert.deepEqual(await engine.connect(hostile).rows(`SELECT * FROM ${view.name}`), [], view.name);
+  const projects = await engine.connect(await ensureProject(store, 'other', OPTIONS)).rows('SELECT DISTINCT project FROM runs');
+  assert.deepEqual(projects, [{ project: 'other' }]);
+});
+
+test('views are made once, and again only when their definition changed', async () => {
+  const made = (): Promise<object[]> => store.rows('SELECT name, toString(metadata_modification_time) AS at, toString(uuid) AS id FROM system.tables WHERE database = {database:String} ORDER BY name', { params: { database } }); // prettier-ignore
+  const before = await made();
+  assert.equal(await ensureProject(store, 'default', OPTIONS), database);
+  assert.deepEqual(await made(), before);
+  await store.command("INSERT INTO projects (project, database, views) SETTINGS async_insert = 0 VALUES ('default', 'p_default', 'older')");
+  assert.deepEqual(await ensureKnownProjects(store, OPTIONS), ['default', 'other', HOSTILE].toSorted());
+  assert.notDeepEqual(await made(), before);
+});
