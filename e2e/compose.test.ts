@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Ajv } from 'ajv';
 import { parse } from 'yaml';
+import { ENGINE_CONFIG } from '../store/columns/engine/engine-config.ts';
 import { describeSettings, readConfig, ROLES } from '../cli/config.ts';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -28,7 +29,7 @@ interface Service {
 interface Compose {
   services: Record<string, Service>;
   volumes: Record<string, unknown>;
-  configs: { edge: { content: string } };
+  configs: { edge: { content: string }; clickhouse: { content: string } };
 }
 
 const TEXT = read('docker-compose.yml');
@@ -169,6 +170,13 @@ test('the broker keeps what it acknowledged', () => {
   if (role['TAPEDECK_KAFKA_REPLICATION'] === 1) assert.equal(broker['KAFKA_LOG_FLUSH_INTERVAL_MESSAGES'], 1, 'one copy: on the disk first');
   assert.deepEqual(compose.services['kafka']?.volumes, [`kafka:${broker['KAFKA_LOG_DIRS']}`]);
   assert.ok(String(broker['KAFKA_ADVERTISED_LISTENERS']).endsWith(`//${role['TAPEDECK_KAFKA_BROKERS']}`));
+});
+
+test('the ClickHouse server syncs what it stores, as the embedded engine does', () => {
+  for (const setting of ['<fsync_after_insert>1<', '<fsync_part_directory>1<']) {
+    assert.ok(ENGINE_CONFIG.includes(setting));
+    assert.ok(compose.configs.clickhouse.content.includes(setting), setting);
+  }
 });
 
 test('every volume is declared and used', () => {
