@@ -42,6 +42,7 @@ export function isPlainNode(data: Record<string, unknown>): boolean {
     isAbsentOr(data['policyVersion'], isCount) &&
     isAbsentOr(data['call'], isNodeIndex) &&
     isAbsent(data['forkReason']) &&
+    isAbsent(data['tokenError']) &&
     isAbsent(data['attribution']) &&
     isAbsentOr(data['partial'], isBoolean) &&
     data['extra'] === undefined

@@ -12,7 +12,7 @@ export const entityId = z
     message: `must be at most ${MAX_ID_BYTES} bytes of UTF-8`,
   })
   .refine((s) => s.isWellFormed(), { message: 'must be well-formed Unicode' })
-  .meta({ description: `1 to ${MAX_ID_BYTES} bytes of UTF-8` });
+  .meta({ maxLength: MAX_ID_BYTES });
 
 /** Event ids: a UUID in canonical lower-case text; version 7 recommended. */
 export const eventId = z
@@ -31,6 +31,7 @@ export const float = z
 
 export const count = z.int().nonnegative().meta({ description: 'a count' });
 export const nodeIndex = z.int().min(0).max(0xffff_fffe).meta({ description: 'index of a node in its trace, from 0' });
+export const callIndex = z.int().min(0).max(0xffff_fffe).meta({ description: 'index of a call in its trace, from 0' });
 export const policyVersion = z.int().nonnegative().meta({ description: 'weights after optimizer step n' });
 export const text = z.string();
 export const name = z.string().min(1).max(1024);
@@ -60,13 +61,16 @@ export function stream<D extends Dtype>(dtype: D): z.ZodType<PackedArray<D>> {
     .custom<PackedArray<D>>((v) => v instanceof PackedArray && v.dtype === dtype, {
       message: `must be a typed array of ${dtype} (CBOR typed array, JSON numbers or base64)`,
     })
-    .meta({ type: 'string', contentEncoding: 'base64', description: `${dtype} little-endian; JSON: array of numbers or base64` });
+    .meta({ type: 'string', contentEncoding: 'base64', 'x-dtype': dtype });
 }
 
 /** Where a value too large for an event lies: in the blob store, named by its content. */
 export const blobHandle = object({
-  sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  bytes: count,
+  sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .meta({ description: 'lower-case hexadecimal' }),
+  bytes: count.meta({ description: 'length of the content' }),
   mediaType: z.string().max(255),
   dtype: z.string().max(16).optional(),
   shape: z.array(count).max(16).optional(),
@@ -79,6 +83,6 @@ export const span = object({ start: micros.nullish(), end: micros.nullish() });
 export const errorInfo = object({
   type: name,
   message: text,
-  statusCode: z.int().nullish(),
+  statusCode: z.int().nullish().meta({ description: 'HTTP status, when there was one' }),
   traceback: text.nullish(),
 });

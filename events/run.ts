@@ -5,8 +5,8 @@ export const runStarted = object({
   kind: z.enum(['train', 'eval']).nullish(),
   name: name.nullish(),
   model: name.nullish(),
-  config: anything.optional(),
-  envs: z.array(record).max(10_000).optional(),
+  config: anything.optional().meta({ description: 'the configuration, verbatim' }),
+  envs: z.array(record).max(10_000).optional().meta({ description: 'environments of the run' }),
   tags: z.array(z.string().max(256)).max(256).optional(),
   extra,
 });
@@ -14,7 +14,7 @@ export const runStarted = object({
 export const runEnded = object({
   status: z.enum(['completed', 'failed', 'cancelled']),
   ended: micros.nullish(),
-  metrics: record.optional(),
+  metrics: record.optional().meta({ description: 'final numbers' }),
   extra,
 });
 
@@ -22,4 +22,6 @@ export const runEnded = object({
 export const runDeleted = object({ reason: z.string().max(4096).nullish() });
 
 /** Runs older than this many days are deleted; null switches retention off. */
-export const retentionSet = object({ days: z.int().positive().nullable() });
+export const retentionSet = object({
+  days: z.int().positive().nullable().meta({ description: 'age in days; null switches retention off' }),
+});
