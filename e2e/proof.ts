@@ -15,7 +15,7 @@ export async function sql<T>(url: string, query: string, params: Record<string, 
   return text.split('\n').filter(Boolean).map((line) => JSON.parse(line) as T); // prettier-ignore
 }
 
-export type Audit = { ok: boolean; lag: number; problems: string[] };
+export type Audit = { ok: boolean; lag: number; problems: string[]; projector: { phase: string } | null };
 
 export async function audit(url: string): Promise<Audit> {
   const answer = await fetch(`${url}/v1/audit`);
@@ -24,14 +24,14 @@ export async function audit(url: string): Promise<Audit> {
   return JSON.parse(text) as Audit;
 }
 
-/** Waits until the projector has stored everything that is in the log. */
+/** Waits until the projector has stored everything that is in the log, summaries and search included. */
 export async function caughtUp(url: string, ms = 60_000): Promise<Audit> {
   const end = Date.now() + ms;
   let last: unknown;
   while (Date.now() < end) {
     try {
       const report = await audit(url);
-      if (report.lag === 0) return report;
+      if (report.lag === 0 && report.projector?.phase === 'idle') return report;
       last = report;
     } catch (error) {
       last = error;
@@ -45,9 +45,9 @@ type NodeRow = { trace: string; index: number; role: string; message: string; to
 
 /** Throws with the first difference. `sent` may hold events that were never acknowledged: they may be there once or not at all. */
 export async function provesLedger(url: string, acked: readonly WorkEvent[], sent: readonly WorkEvent[]): Promise<void> {
-  const stored = await sql<{ id: string; times: string | number; status: string }>(
+  const stored = await sql<{ id: string; times: string | number }>(
     url,
-    "SELECT toString(id) AS id, countIf(status = 'stored') AS times, any(status) AS status FROM events GROUP BY id",
+    "SELECT toString(id) AS id, countIf(status = 'stored') AS times FROM events GROUP BY id",
   );
   const times = new Map(stored.map((row) => [row.id, Number(row.times)]));
   for (const event of acked)

@@ -12,7 +12,7 @@ import { storePartition } from '../projections/position.ts';
 import { Touched } from '../projections/touched.ts';
 import { fillSearchIndex } from '../search-index.ts';
 import { refreshSummaries } from '../summaries.ts';
-import { ensureProject, type ProjectOptions } from '../views/ensure-project.ts';
+import { ensureKnownProjects, ensureProject, type ProjectOptions } from '../views/ensure-project.ts';
 import { undoneSince } from './undone.ts';
 
 export type AfterBlockOptions = {
@@ -52,13 +52,17 @@ export class AfterBlock {
     this.#options = options;
   }
 
+  /** Before a block is stored: its projects have their views, so that what is stored can be asked for. */
+  async prepare(events: readonly StoredFact[], _signal: AbortSignal): Promise<void> {
+    for (const { event } of events) await this.#ensure(event.project ?? DEFAULT_PROJECT);
+  }
+
   /** After each block. When the projector is `busy`, the search index waits. */
   async run({ events, positions, busy }: BlockReport, signal: AbortSignal): Promise<void> {
     const { store, clock } = this.#options;
     await this.#catchUp(signal);
     for (const { event } of events) {
       const { type, project = DEFAULT_PROJECT, run, rollout } = event;
-      await this.#ensure(project);
       if (type === 'run.deleted' && run !== undefined) await deleteRun(store, project, run, signal);
       if (run !== undefined && rollout !== undefined) this.#pending.rollout(project, run, rollout);
     }
@@ -114,7 +118,7 @@ export class AfterBlock {
     const { store, topic } = this.#options;
     const undone = await undoneSince(store, topic, SUMMARIES_TASK, signal);
     for (const { project, run } of undone.deleted) await deleteRun(store, project, run, signal);
-    for (const project of undone.projects) await this.#ensure(project);
+    for (const project of await ensureKnownProjects(store, this.#options.projects)) this.#ensured.add(project);
     for (const [project, run, rollout] of undone.rollouts) this.#pending.rollout(project, run, rollout);
     if (undone.positions.length > 0) this.#positions = undone.positions;
     this.#caughtUp = true;

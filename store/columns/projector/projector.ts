@@ -32,8 +32,12 @@ export type ProjectorOptions = {
   readonly blockEvents: number;
   /** How long to wait for a block to fill up before it is stored anyway. */
   readonly blockWaitMs: number;
-  /** What follows a stored block (after-block.ts): `run` after each one, `idle` when the log is read to its end. */
-  readonly after?: { run(block: BlockReport, signal: AbortSignal): Promise<void>; idle(signal: AbortSignal): Promise<boolean> };
+  /** What goes with a block (after-block.ts): `prepare` before it is stored, `run` after, `idle` when the log is read to its end. */
+  readonly after?: {
+    prepare(events: readonly StoredEvent[], signal: AbortSignal): Promise<void>;
+    run(block: BlockReport, signal: AbortSignal): Promise<void>;
+    idle(signal: AbortSignal): Promise<boolean>;
+  };
   readonly reached?: (point: BlockPoint) => void;
   readonly onState?: (state: ProjectorState) => void;
   /** Runs known to be deleted before the first event is read (rebuild). */
@@ -100,6 +104,7 @@ export class Projector {
       readBlock(gathered, this.#options.topic, this.#options.fetchBlob),
     );
     for (const { event } of events) if (event.type === 'run.deleted') this.#deletedRuns.add(runKey(event.project, event.run ?? ''));
+    await this.#patiently('the column store', signal, async () => this.#options.after?.prepare(events, signal));
     const judged = await this.#judge(events, unreadable, signal);
     const decisions = await storeBlock(judged, {
       store: this.#options.store,
@@ -126,8 +131,8 @@ export class Projector {
     const { log, blockBytes, blockEvents } = this.#options;
     if ((await this.#available(signal)) === 0) {
       this.#state.caughtUp();
-      this.#state.phase('idle');
       const more = (await this.#options.after?.idle(signal)) === true;
+      if (!more) this.#state.phase('idle');
       if (!(await log.waitForAppend(this.#positions, more ? 0 : IDLE_WAIT_MS, signal))) return null;
     }
     await this.#fillUp(signal);

@@ -22,7 +22,7 @@ export type Judged = {
 };
 
 /** Where a crash test may end the process. */
-export type BlockPoint = 'between-tables' | 'before-log-index';
+export type BlockPoint = 'between-tables' | 'before-log-index' | 'after-log-index';
 
 type Context = {
   readonly store: ColumnStore;
@@ -97,6 +97,6 @@ async function insertAll(block: Block, { store, insert, reached }: Context): Pro
     if (table === block.logIndex) reached('before-log-index');
     const bytes = table.encode();
     await insert((signal) => store.insertNative(table.name, table.columnNames, bytes, { signal }));
-    reached('between-tables');
+    reached(table === block.logIndex ? 'after-log-index' : 'between-tables');
   }
 }

@@ -5,7 +5,6 @@ import { FEEDS_PARTITION_BASE, logPartition } from '../projections/position.ts';
 import type { RolloutKey } from '../projections/touched.ts';
 
 export type Undone = {
-  readonly projects: readonly string[];
   readonly rollouts: readonly RolloutKey[];
   readonly deleted: readonly { readonly project: string; readonly run: string }[];
   /** Next offset per partition of the topic. */
@@ -35,7 +34,6 @@ export async function undoneSince(store: ColumnStore, topic: Topic, task: string
   const positions: number[] = [];
   for (const row of stored) positions[logPartition(Number(row.partition)).partition] = Number(row.next);
   return {
-    projects: [...new Set(touched.map((row) => row.project))],
     rollouts: touched.filter((row) => row.run !== '' && row.rollout !== '').map((row) => [row.project, row.run, row.rollout] as const),
     deleted,
     positions: Array.from(positions, (next) => next ?? 0),
