@@ -40,7 +40,8 @@ export async function migrate(store: ColumnStore, options: MigrateOptions): Prom
   return { from, to };
 }
 
-const BOOTSTRAP = `
+/** What must be there before the first migration. */
+export const BOOTSTRAP = `
 {{database}};
 CREATE TABLE IF NOT EXISTS {{table schema_version}} (version UInt32, name String, checksum String, applied DateTime64(6, 'UTC'))
 ENGINE = {{everywhere}} ORDER BY version SETTINGS {{settings}};
