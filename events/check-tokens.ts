@@ -1,7 +1,7 @@
 /** Checks of the token streams of one event that need no history. Loops run over bytes: nothing is allocated per token. */
 import type { ErrorCode } from '../base/errors.ts';
 import { fail, type Problem } from '../base/result.ts';
-import type { PackedArray } from './packed-array.ts';
+import { PackedArray } from './packed-array.ts';
 import type { DataOf } from './registry.ts';
 
 type Failure = { readonly ok: false; readonly error: Problem };
@@ -41,6 +41,9 @@ function badLength(stream: PackedArray | null | undefined, want: number): stream
 
 function checkLossWeights(tokens: Tokens, count: number): Failure | null {
   for (const [name, weights] of Object.entries(tokens.lossWeights ?? {})) {
+    // The schema library skips the key __proto__.
+    if (!(weights instanceof PackedArray))
+      return fail('wrong_type', 'data.tokens.lossWeights must hold streams of f32', 'data.tokens.lossWeights');
     if (weights.length !== count) return lengthProblem('stream_length', `lossWeights.${name}`, weights.length, count, 'ids');
   }
   return null;
