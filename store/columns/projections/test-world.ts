@@ -109,8 +109,9 @@ export const WORLD: readonly Draft[] = [
 /** The log of the world: partition 0 for everything of the events topic, offsets in the order of `drafts`. */
 export function storedWorld(project: string, drafts: readonly Draft[] = WORLD): StoredEvent[] {
   const next = { events: 0, feeds: 0 };
-  return drafts.map((draft) => {
-    const seed = WORLD.indexOf(draft) + 1;
+  return drafts.map((draft, i) => {
+    const known = WORLD.indexOf(draft);
+    const seed = known < 0 ? WORLD.length + i + 1 : known + 1;
     return storeEvent(draft, { project, partition: 0, offset: next[EVENT_TYPES[draft.type].topic]++, seed });
   });
 }
