@@ -1,14 +1,16 @@
 /** Reads one trace through the views of its project. A trace that is still being written opens like any other. */
-import { TapedeckError } from '../../base/errors.ts';
+import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import type { ColumnStore, QueryOptions, SqlParams } from '../../store/columns/column-store.ts';
 import { projectDatabase } from '../../store/columns/project-database.ts';
 import { joinStreams } from './branch-tokens.ts';
 import type { NodeStreams } from './branch-tokens.ts';
-import { branchesOf, buildForest, NO_NODE, pathTo } from './graph.ts';
+import { branchesOf, buildForest, pathTo } from './graph.ts';
 import type { Forest, Skeleton } from './graph.ts';
 import { RowBinary } from './row-binary.ts';
+import { planStreams, tokensOf } from './stream-plan.ts';
+import type { StreamFetch } from './stream-plan.ts';
 import type { BranchTokens, TraceAnswer } from './trace-answer.ts';
-import { CALLS, ERRORS, LINKS, NODES, REWARDS, SKELETON, STREAMS, SUMMARY, TOOLS } from './trace-queries.ts';
+import { CALLS, ERRORS, LINKS, NODES, PLACES, REWARDS, SKELETON, STREAMS_BETWEEN, STREAMS_OF, SUMMARY, TOOLS } from './trace-queries.ts';
 import { callOf, errorOf, linkOf, nodeOf, rewardOf, summaryOf, toolOf } from './trace-rows.ts';
 
 export type TraceRequest = {
@@ -29,8 +31,8 @@ export type WindowRequest = TraceRequest & {
 /** Entries of each list in an answer; what is cut is named in `cut`. */
 const MAX_LIST = 1_000;
 const MAX_BRANCH_TOKENS = 8 * 1024 * 1024;
-/** Nodes of a path that are fetched at once. */
-const PATH_CHUNK = 500;
+/** ClickHouse's code for a database that is not there: the project has no data. */
+const UNKNOWN_DATABASE = 81;
 const TIMEOUT_MS = 30_000;
 const SETTINGS = { max_result_bytes: 256 * 1024 * 1024, max_memory_usage: 2 * 1024 ** 3, readonly: 1 };
 
@@ -51,14 +53,22 @@ export async function readTrace(store: ColumnStore, request: WindowRequest): Pro
   const next = start < 0 ? undefined : index[start + limit];
   const most = { most: MAX_LIST + 1 };
   const range = { from, to };
-  const [summary] = await ask<Parameters<typeof summaryOf>[0]>(SUMMARY);
-  const nodes = window.length === 0 ? [] : await ask<Parameters<typeof nodeOf>[0]>(NODES, { ...range, chars: request.chars ?? 0 });
   const cut: string[] = [];
   const list = async <R, T>(name: string, sql: string, read: (row: R) => T, params: SqlParams = most): Promise<T[]> => {
     const rows = await ask<R>(sql, params);
     if (rows.length > MAX_LIST) cut.push(name);
     return rows.slice(0, MAX_LIST).map(read);
   };
+  const [summaries, nodes, calls, tools, links, rewards, errors] = await Promise.all([
+    ask<Parameters<typeof summaryOf>[0]>(SUMMARY),
+    window.length === 0 ? [] : ask<Parameters<typeof nodeOf>[0]>(NODES, { ...range, chars: request.chars ?? 0 }),
+    list('calls', CALLS, callOf, { ...most, ...range }),
+    list('tools', TOOLS, toolOf, { ...most, ...range }),
+    list('links', LINKS, linkOf),
+    list('rewards', REWARDS, rewardOf),
+    list('errors', ERRORS, errorOf),
+  ]);
+  const summary = summaries[0];
   const branches = branchesOf(forest);
   if (branches.length > MAX_LIST) cut.push('branches');
   return {
@@ -77,11 +87,11 @@ export async function readTrace(store: ColumnStore, request: WindowRequest): Pro
     },
     window: { from, limit, next: next ?? null },
     nodes: nodes.map((row) => nodeOf(row, request.chars)),
-    calls: await list('calls', CALLS, callOf, { ...most, ...range }),
-    tools: await list('tools', TOOLS, toolOf, { ...most, ...range }),
-    links: await list('links', LINKS, linkOf),
-    rewards: await list('rewards', REWARDS, rewardOf),
-    errors: await list('errors', ERRORS, errorOf),
+    calls,
+    tools,
+    links,
+    rewards,
+    errors,
     cut,
   };
 }
@@ -97,23 +107,18 @@ export async function readBranchTokens(
   const forest = buildForest(await readSkeleton(store, options));
   const path = pathTo(forest, leaf);
   if (path === undefined) throw noNode(trace, leaf, forest);
-  const streams: NodeStreams[] = [];
-  let tokens = 0;
-  for (let at = 0; at < path.length; at += PATH_CHUNK) {
-    for (const node of await readStreams(store, options, path.slice(at, at + PATH_CHUNK))) {
-      streams.push(node);
-      tokens += node.mask.length;
-    }
-    if (tokens > MAX_BRANCH_TOKENS) {
-      throw new TapedeckError(
-        'result_too_large',
-        `the branch has more than ${MAX_BRANCH_TOKENS} tokens: read its nodes in parts with SQL`,
-        {
-          details: { limit: MAX_BRANCH_TOKENS },
-        },
-      );
-    }
+  const tokens = tokensOf(forest, path);
+  if (tokens > MAX_BRANCH_TOKENS) {
+    throw new TapedeckError(
+      'result_too_large',
+      `the branch has ${tokens} tokens, more than ${MAX_BRANCH_TOKENS}: read its nodes in parts with SQL`,
+      {
+        details: { tokens, limit: MAX_BRANCH_TOKENS },
+      },
+    );
   }
+  const streams: NodeStreams[] = [];
+  for (const fetch of planStreams(forest.skeleton, path)) streams.push(...(await readStreams(store, options, fetch)));
   return { project, ...place, trace, leaf, path, ...joinStreams(streams, encoding) };
 }
 
@@ -129,10 +134,7 @@ function noNode(trace: string, leaf: number, forest: Forest): TapedeckError {
 }
 
 async function locate(store: ColumnStore, { project, trace, run, signal }: TraceRequest): Promise<Place> {
-  const rows = await store.rows<Place>(
-    `SELECT DISTINCT run, rollout FROM ids WHERE project = {project:String} AND kind = 'trace' AND id = {trace:String} ORDER BY run, rollout LIMIT 100`,
-    { params: { project, trace }, settings: SETTINGS, timeoutMs: TIMEOUT_MS, signal },
-  );
+  const rows = await placesOf(store, project, trace, signal);
   const places = run === undefined ? rows : rows.filter((row) => row.run === run);
   const [place, ...others] = places;
   if (place === undefined) {
@@ -145,6 +147,21 @@ async function locate(store: ColumnStore, { project, trace, run, signal }: Trace
     throw new TapedeckError('bad_request', `several runs or rollouts have a trace "${trace}": name the run`, { details: { places } });
   }
   return place;
+}
+
+async function placesOf(store: ColumnStore, project: string, trace: string, signal: AbortSignal): Promise<Place[]> {
+  try {
+    return await store.rows<Place>(PLACES, {
+      database: projectDatabase(project),
+      params: { trace },
+      settings: SETTINGS,
+      timeoutMs: TIMEOUT_MS,
+      signal,
+    });
+  } catch (error) {
+    if (isTapedeckError(error) && error.details['clickhouseCode'] === UNKNOWN_DATABASE) return [];
+    throw error;
+  }
 }
 
 function optionsOf({ project, trace, signal }: TraceRequest, place: Place): QueryOptions {
@@ -164,14 +181,15 @@ async function readSkeleton(store: ColumnStore, options: QueryOptions): Promise<
   return { index: Uint32Array.from(index), parent: Uint32Array.from(parent), tokens: Float64Array.from(tokens) };
 }
 
-/** The streams of some nodes in ascending order. Neighbours are read as a range, scattered nodes by name. */
-async function readStreams(store: ColumnStore, options: QueryOptions, nodes: readonly number[]): Promise<NodeStreams[]> {
-  const first = nodes[0] ?? NO_NODE;
-  const last = nodes.at(-1) ?? 0;
-  const isDense = last - first + 1 <= nodes.length * 2;
-  const params = { ...options.params, first, last, nodes: isDense ? [] : [...nodes] };
+async function readStreams(store: ColumnStore, options: QueryOptions, fetch: StreamFetch): Promise<NodeStreams[]> {
+  const { nodes } = fetch;
+  const range = { first: nodes[0] ?? 0, last: nodes.at(-1) ?? 0 };
+  const rows = new RowBinary(
+    fetch.kind === 'range'
+      ? await bytesOf(store, STREAMS_BETWEEN, { ...options, params: { ...options.params, ...range } })
+      : await bytesOf(store, STREAMS_OF, { ...options, params: { ...options.params, nodes: [...nodes] } }),
+  );
   const wanted = new Set(nodes);
-  const rows = new RowBinary(await bytesOf(store, STREAMS, { ...options, params }));
   const found: NodeStreams[] = [];
   while (!rows.isAtEnd) {
     const node = { node: rows.uint32(), ids: rows.list(4), mask: rows.list(1), logprobs: rows.list(4) };

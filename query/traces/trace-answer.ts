@@ -63,7 +63,8 @@ export type TraceNode = {
   readonly sampledTokens: number | null;
   readonly text: string | null;
   readonly reasoning: string | null;
-  readonly toolCalls: string | null;
+  /** Tool calls the message asks for; arguments are JSON text. */
+  readonly toolCalls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
   readonly forkReason: string | null;
   readonly call: number | null;
   readonly policyVersion: number | null;

@@ -6,20 +6,26 @@ const IN_TRACE = 'run = {run:String} AND rollout = {rollout:String} AND trace = 
 const IN_WINDOW = '{from:UInt32} AND {to:UInt32}';
 const micros = (column: string): string => `toUnixTimestamp64Micro(${column}) AS ${column}`;
 /** The first {chars} characters of a text, or all of it when {chars} is 0. */
-const preview = (column: string): string =>
-  `if({chars:UInt32} = 0, n.${column}, substringUTF8(n.${column}, 1, {chars:UInt32})) AS ${column}`;
+const preview = (column: string): string => `if({chars:UInt32} = 0, ${column}, substringUTF8(${column}, 1, {chars:UInt32}))`;
+
+/** Where a trace is: more than one row when runs share the id. */
+export const PLACES = `SELECT DISTINCT run, rollout FROM ids WHERE kind = 'trace' AND id = {trace:String} ORDER BY run, rollout LIMIT 100`;
 
 /** RowBinary: index UInt32, parent UInt32 (4294967295 = none), tokens UInt64. */
-export const SKELETON = `SELECT toUInt32(index), ifNull(toUInt32(parent), 4294967295), toUInt64(length(token_ids)) FROM nodes WHERE ${IN_TRACE} ORDER BY index`;
+export const SKELETON = `SELECT toUInt32(index), ifNull(toUInt32(parent), 4294967295), ifNull(tokens, 0) FROM nodes WHERE ${IN_TRACE} ORDER BY index`;
 
-/** RowBinary: index UInt32, token_ids, mask, logprobs. Nodes by range, and by name when {nodes} is not empty. */
-export const STREAMS = `SELECT toUInt32(index), token_ids, mask, logprobs FROM nodes WHERE ${IN_TRACE} AND index BETWEEN {first:UInt32} AND {last:UInt32} AND (empty({nodes:Array(UInt32)}) OR has({nodes:Array(UInt32)}, index)) ORDER BY index`;
+/** RowBinary: index UInt32, token_ids, mask, logprobs, of all nodes of a range. */
+export const STREAMS_BETWEEN = `SELECT toUInt32(index), token_ids, mask, logprobs FROM nodes WHERE ${IN_TRACE} AND index BETWEEN {first:UInt32} AND {last:UInt32} ORDER BY index`;
+/** The same of nodes by name: for paths that are scattered over a large trace. */
+export const STREAMS_OF = `SELECT toUInt32(index), token_ids, mask, logprobs FROM nodes WHERE ${IN_TRACE} AND index IN ({nodes:Array(UInt32)}) ORDER BY index`;
 
 export const SUMMARY = `SELECT agent, model, trainable, ok, stop_condition, truncated, reward, turns, calls, input_tokens, output_tokens, ${micros('started')}, ${micros('ended')} FROM traces WHERE ${IN_TRACE} LIMIT 1`;
 
 export const NODES = `SELECT n.index AS index, n.parent AS parent, n.role AS role, n.sampled AS sampled, n.tokens AS tokens, n.sampled_tokens AS sampled_tokens,
-  ${preview('text')}, ${preview('reasoning')}, ${preview('tool_calls')}, n.fork_reason AS fork_reason, n.call AS call, n.policy_version AS policy_version,
-  toUnixTimestamp64Micro(n.time) AS time, greatest(ifNull(lengthUTF8(n.text), 0), ifNull(lengthUTF8(n.reasoning), 0), ifNull(lengthUTF8(n.tool_calls), 0)) AS longest
+  ${preview('n.text')} AS text, ${preview('n.reasoning')} AS reasoning,
+  CAST(arrayMap(c -> (c.1, c.2, ${preview('c.3')}), n.tool_calls), 'Array(Tuple(id String, name String, arguments String))') AS tool_calls,
+  n.fork_reason AS fork_reason, n.call AS call, n.policy_version AS policy_version, toUnixTimestamp64Micro(n.time) AS time,
+  greatest(ifNull(lengthUTF8(n.text), 0), ifNull(lengthUTF8(n.reasoning), 0), arrayMax(arrayMap(c -> lengthUTF8(c.3), arrayConcat([('', '', '')], n.tool_calls)))) AS longest
 FROM nodes AS n WHERE ${IN_TRACE} AND n.index BETWEEN ${IN_WINDOW} ORDER BY n.index`;
 
 export const CALLS = `SELECT index, node, model, finish_reason, prompt_tokens, completion_tokens, policy_version, ${micros('started')}, ${micros('ended')}, retry_of, error_type, error_message

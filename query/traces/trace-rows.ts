@@ -38,7 +38,7 @@ export function summaryOf(row: {
 export function nodeOf(
   row: {
     index: number; parent: number | null; role: string; sampled: boolean; tokens: Int; sampled_tokens: Int; text: Text; reasoning: Text;
-    tool_calls: Text; fork_reason: Text; call: number | null; policy_version: Int; time: Int; longest: Int;
+    tool_calls: TraceNode['toolCalls']; fork_reason: Text; call: number | null; policy_version: Int; time: Int; longest: Int;
   },
   chars: number | undefined,
 ): TraceNode {
