@@ -152,6 +152,7 @@ export async function talk(socket: Socket, parts: readonly (string | Uint8Array)
     socket.on('error', () => resolve());
     setTimeout(resolve, ms).unref();
   });
+  socket.resume();
   for (const part of parts) socket.write(part);
   await ended;
   socket.destroy();

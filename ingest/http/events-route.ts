@@ -110,6 +110,7 @@ function send(reply: FastifyReply, { status, body, headers }: Answer): FastifyRe
 }
 
 const LINGER_MS = 2_000;
+const LINGER_BYTES = 16 * 1024 * 1024;
 
 /** Answers while the body may still be coming. */
 function refuse(reply: FastifyReply, error: TapedeckError, ports: EventsRoutePorts): FastifyReply {
@@ -117,7 +118,7 @@ function refuse(reply: FastifyReply, error: TapedeckError, ports: EventsRoutePor
   const { status, body, headers } = errorAnswer(error, ports.random);
   const request = reply.request.raw;
   if (request.complete) return send(reply, { status, body, headers });
-  const bounds = { ms: error.code === 'slow_body' ? 1 : LINGER_MS, bytes: ports.limits.bodyBytes };
+  const bounds = { ms: error.code === 'slow_body' ? 1 : LINGER_MS, bytes: LINGER_BYTES };
   return reply
     .code(status)
     .headers({ ...headers, connection: 'close', 'content-length': String(Buffer.byteLength(body)) })

@@ -122,6 +122,21 @@ test('a chunked body over the limit is body_too_large, and the client that goes 
   );
 });
 
+test('a client that sends its whole refused body before it reads still gets the answer, not a reset', async () => {
+  const size = 3 << 19;
+  const socket = await edge.socket();
+  let failure: unknown = null;
+  socket.on('error', (error) => (failure = error)).pause();
+  socket.write(head(`content-length: ${size}\r\n`));
+  for (let sent = 0; sent < size; sent += size / 24) {
+    socket.write('x'.repeat(size / 24));
+    await delay(4);
+  }
+  const answer = await talk(socket, []);
+  assert.equal(failure, null);
+  assert.match(answer, /^HTTP\/1.1 413 [\s\S]*"body_too_large"/);
+});
+
 test('a content-length over the limit is refused before the body comes', async () => {
   const started = performance.now();
   const socket = await edge.socket();

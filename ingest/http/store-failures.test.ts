@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TapedeckError, type ErrorCode } from '../../base/errors.ts';
+import { decodeCbor } from '../../events/codec/cbor-decode.ts';
 import { encodeEvent } from '../../events/codec/cbor-encode.ts';
+import type { LogRecord } from '../../store/log/event-log.ts';
 import { partitionOf } from '../../store/log/partitioner.ts';
 import { openEdge, sampleEvent, talk, type Edge } from './edge-under-test.ts';
 
@@ -61,19 +63,21 @@ test('one partition fails: its items are named, the others are durable, and send
   assert.ok(events.every(({ id }) => again.has(id)));
 });
 
-test('a log that hangs is append_unclear after the deadline; the buffer is not used again while the append may still read it', async () => {
-  const gate = Promise.withResolvers<void>();
-  edge.tap = () => gate.promise;
-  const event = sampleEvent({ rollout: 'hanging' });
-  const reply = await edge.post([event]);
-  assert.deepEqual([reply.status, reply.body.error.code], [503, 'append_unclear']);
-  edge.tap = () => {};
-  for (let i = 0; i < 20; i++) await edge.post([sampleEvent({ rollout: 'other' })]);
-  gate.resolve();
-  await delay(50);
-  const late = (await edge.stored()).find(({ id }) => id === event.id);
-  if (late !== undefined) assert.equal(late.event['rollout'], 'hanging');
-});
+for (const form of ['JSON', 'CBOR']) {
+  test(`${form}: a log that hangs is append_unclear after the deadline, and its bytes stay untouched as long as it may read them`, async () => {
+    let held: readonly LogRecord[] = [];
+    edge.tap = (_partition, records) => {
+      held = records;
+      return new Promise(() => {});
+    };
+    const shaped = (rollout: string): unknown => (form === 'JSON' ? [sampleEvent({ rollout })] : encodeEvent(sampleEvent({ rollout })));
+    const reply = await edge.post(shaped('hanging'));
+    assert.deepEqual([reply.status, reply.body.error.code], [503, 'append_unclear']);
+    edge.tap = () => {};
+    for (let i = 0; i < 20; i++) assert.equal((await edge.post(shaped('another'))).status, 200);
+    assert.equal((decodeCbor(held[0]?.value as Uint8Array) as { rollout: string }).rollout, 'hanging');
+  });
+}
 
 test('an unforeseen failure is internal, and its text stays inside', async () => {
   edge.tap = () => {
