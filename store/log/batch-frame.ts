@@ -3,7 +3,7 @@
  *
  *   byte 0      format (1)
  *   byte 1      0 = plain, 1 = zstd
- *   bytes 2-5   CRC-32 of everything from byte 6 on, little-endian
+ *   bytes 2-5   CRC-32, started with byte 1, of everything from byte 6 on, little-endian
  *   bytes 6-9   length of the body before compression, little-endian
  *   bytes 10-   body: per record u32 key length and u32 value length, then all keys, then all values
  *
@@ -90,7 +90,7 @@ function seal(stored: Buffer, method: number, bodyLength: number): Buffer {
   stored[0] = FORMAT;
   stored[1] = method;
   stored.writeUInt32LE(bodyLength, 6);
-  stored.writeUInt32LE(crc32(stored.subarray(6)), 2);
+  stored.writeUInt32LE(crc32(stored.subarray(6), method), 2);
   return stored;
 }
 
@@ -100,7 +100,7 @@ function seal(stored: Buffer, method: number, bodyLength: number): Buffer {
  */
 export async function decodeBatch(stored: Buffer, count: number): Promise<LogRecord[]> {
   if (stored.length < HEADER_BYTES || stored[0] !== FORMAT) throw corrupt('unknown format', stored);
-  if (crc32(stored.subarray(6)) !== stored.readUInt32LE(2)) throw corrupt('checksum differs', stored);
+  if (crc32(stored.subarray(6), stored[1]) !== stored.readUInt32LE(2)) throw corrupt('checksum differs', stored);
   const bodyLength = stored.readUInt32LE(6);
   let body = stored.subarray(HEADER_BYTES);
   if (stored[1] === 1) body = await inflate(body, { maxOutputLength: bodyLength + 1, chunkSize: bodyLength + 64 });

@@ -43,6 +43,7 @@ export function startChild(order: ChildOrder): Child {
       return seen.splice(0, count);
     },
     kill: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
       const gone = once(child, 'close');
       child.kill('SIGKILL');
       await gone;

@@ -3,7 +3,7 @@
  * the module is named, not imported, because some tests open the log in another process (contract-child.ts).
  */
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { systemClock } from '../../base/clock.ts';
@@ -390,12 +390,6 @@ function record(key: string, value: string): LogRecord {
 
 function numbered(from: number, count: number): LogRecord[] {
   return Array.from({ length: count }, (_, i) => record(`key ${from + i}`, `value ${from + i}`));
-}
-
-function randomBytes(length: number): Uint8Array {
-  const bytes = new Uint8Array(length);
-  for (let start = 0; start < length; start += 65_536) crypto.getRandomValues(bytes.subarray(start, start + 65_536));
-  return bytes;
 }
 
 type Plain = { offset?: number; key: string; value: string };

@@ -214,22 +214,25 @@ function assemble(parts: {
 }
 
 /**
- * Commits, and says by name when the disk is full. LMDB reports a full disk as an input/output error and prints it: so the free space decides the name,
- * and until there is room again further commits are refused before they reach it.
+ * Commits, and says by name when the disk is full. LMDB reports that as an input/output error and prints it, so the free space is looked at before it comes
+ * to that: seldom while there is plenty, at every commit when there is little.
  */
 function guardedCommit(database: LogDatabase, directory: string): (batches: readonly PlacedBatch[]) => Promise<void> {
-  let wasFull = false;
+  /** Bytes that may be written before the next look. */
+  let allowance = 0;
+  const look = async (needed: number, cause?: unknown): Promise<void> => {
+    const free = await freeBytes(directory);
+    allowance = free / 2;
+    if (free < needed) throw diskError(Object.assign(new Error('no space left', { cause }), { code: 'ENOSPC' }), directory);
+  };
   return async (batches) => {
     const needed = COMMIT_SLACK_BYTES + batches.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    const refuse = async (cause: unknown): Promise<void> => {
-      wasFull = (await freeBytes(directory)) < needed;
-      if (wasFull) throw diskError(Object.assign(new Error('no space left', { cause }), { code: 'ENOSPC' }), directory);
-    };
-    if (wasFull) await refuse(undefined);
+    if (allowance < needed) await look(needed);
+    allowance -= needed;
     try {
       await database.commit(batches);
     } catch (error) {
-      await refuse(error);
+      await look(needed, error);
       throw diskError(error, directory);
     }
   };

@@ -18,7 +18,7 @@ const IDENTITY_KEY = Buffer.from([0]);
 const KEY_BYTES = 16;
 const MAX_U32 = 0xffff_ffff;
 /** Address space to begin with; LMDB doubles it when the file grows beyond. */
-const FIRST_MAP_BYTES = 256 * 1024 * 1024;
+const FIRST_MAP_BYTES = 16 * 1024 * 1024;
 
 export type LogDatabase = {
   identity(): LogIdentity | null;

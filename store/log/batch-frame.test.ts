@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { isTapedeckError } from '../../base/errors.ts';
+import { decodeBatch, encodeBatches } from './batch-frame.ts';
+import type { LogCompression } from './batch-frame.ts';
+import type { LogRecord } from './event-log.ts';
+
+const MODES: readonly LogCompression[] = ['none', 'fast', 'zstd'];
+
+const records = fc.array(
+  fc.record({
+    key: fc.uint8Array({ maxLength: 20 }),
+    value: fc.oneof(
+      fc.uint8Array({ maxLength: 60 }),
+      fc.integer({ min: 0, max: 40_000 }).map((length) => new Uint8Array(length).fill(length)),
+    ),
+  }),
+  { minLength: 1, maxLength: 30 },
+);
+
+async function decodeAll(encoded: Awaited<ReturnType<typeof encodeBatches>>): Promise<LogRecord[]> {
+  return (await Promise.all(encoded.map(({ bytes, count }) => decodeBatch(bytes, count)))).flat();
+}
+
+const asText = (list: readonly LogRecord[]): string[][] =>
+  list.map(({ key, value }) => [Buffer.from(key).toString('hex'), Buffer.from(value).toString('hex')]);
+
+test('any records come back, compressed or not', async () => {
+  await fc.assert(
+    fc.asyncProperty(records, fc.constantFrom(...MODES), async (list, compression) => {
+      assert.deepEqual(asText(await decodeAll(await encodeBatches(list, compression))), asText(list));
+    }),
+  );
+});
+
+test('a long append becomes several values of about a megabyte, cut between records', async () => {
+  const list = Array.from({ length: 50 }, (_, i) => ({ key: Buffer.from(`${i}`), value: Buffer.alloc(100_000, i) }));
+  const encoded = await encodeBatches(list, 'none');
+  assert.ok(encoded.length >= 5);
+  for (const { bytes } of encoded) assert.ok(bytes.length <= 1024 * 1024 + 10);
+  assert.deepEqual(asText(await decodeAll(encoded)), asText(list));
+});
+
+test('zeros shrink, noise is stored as it is', async () => {
+  const size = async (value: Uint8Array): Promise<number> =>
+    (await encodeBatches([{ key: value.subarray(0, 3), value }], 'fast'))[0]?.bytes.length ?? 0;
+  assert.ok((await size(new Uint8Array(100_000))) < 1000);
+  const noise = crypto.getRandomValues(new Uint8Array(65_536));
+  assert.ok((await size(noise)) < 65_536 + 64);
+});
+
+test('any changed byte of a stored value is found', async () => {
+  const list = [{ key: Buffer.from('key'), value: Buffer.alloc(20_000, 'text ') }];
+  for (const compression of MODES) {
+    const [stored] = await encodeBatches(list, compression);
+    const { bytes, count } = stored as { bytes: Buffer; count: number };
+    await fc.assert(
+      fc.asyncProperty(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }), async (at, change) => {
+        const damaged = Buffer.from(bytes);
+        damaged[at] = (damaged[at] as number) ^ change;
+        await assert.rejects(decodeBatch(damaged, count), (error) => isTapedeckError(error, 'log_corrupt'));
+      }),
+      { numRuns: 60 },
+    );
+    await assert.rejects(decodeBatch(bytes.subarray(0, 5), count), (error) => isTapedeckError(error, 'log_corrupt'));
+  }
+});
