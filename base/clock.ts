@@ -1,5 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
-
 /** Time is injected: nothing outside this file reads the system clock or sets a timer of its own. */
 export interface Clock {
   /** Wall clock, integer microseconds since 1970 UTC. */
@@ -13,7 +11,24 @@ export interface Clock {
 export const systemClock: Clock = {
   nowMicros: () => Math.round((performance.timeOrigin + performance.now()) * 1000),
   monotonicMs: () => performance.now(),
-  sleep: async (ms, signal) => {
-    await delay(ms, undefined, signal ? { signal } : undefined);
-  },
+  sleep,
 };
+
+/** Not `node:timers/promises`: that makes an AbortError with a stack for every wait that ends early, which is most of them. */
+function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  if (signal?.aborted) {
+    reject(signal.reason as Error);
+    return promise;
+  }
+  const onAbort = (): void => {
+    clearTimeout(timer);
+    reject(signal?.reason as Error);
+  };
+  const timer = setTimeout(() => {
+    signal?.removeEventListener('abort', onAbort);
+    resolve();
+  }, ms);
+  signal?.addEventListener('abort', onAbort, { once: true });
+  return promise;
+}

@@ -1,6 +1,9 @@
 import type { Clock } from './clock.ts';
 import { TapedeckError } from './errors.ts';
 
+/** A reason made once: `abort()` without one makes an error with a stack each time. */
+const SETTLED = new Error('the work has settled');
+
 /**
  * Runs `work` with a deadline. After `ms` the work's signal aborts and the promise rejects with `deadline_exceeded`, which says what was
  * waited for. When `signal` aborts first, it rejects with `aborted`. The work itself is told, never left running unknowingly.
@@ -39,6 +42,6 @@ export async function withDeadline<T>(
     return await Promise.race([work(inner.signal), ended]);
   } finally {
     signal?.removeEventListener('abort', onAbort);
-    done.abort();
+    done.abort(SETTLED);
   }
 }

@@ -3,6 +3,8 @@ import type { Clock } from '../../base/clock.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import type { BodyBuffer } from './body-buffer.ts';
 
+const SETTLED = new Error('the body has settled');
+
 export type BodyDeadlines = { readonly clock: Clock; readonly bodyIdleMs: number; readonly bodyMs: number };
 
 /**
@@ -14,7 +16,7 @@ export function receive(source: Readable, target: BodyBuffer, deadlines: BodyDea
   const done = new AbortController();
   const settle = (error?: unknown): void => {
     source.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken);
-    done.abort();
+    done.abort(SETTLED);
     if (error === undefined) resolve();
     else {
       source.pause();
