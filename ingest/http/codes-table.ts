@@ -45,6 +45,7 @@ const MEANINGS: Partial<Readonly<Record<ErrorCode, string>>> = {
   overloaded: 'too many bytes in flight: send again after Retry-After',
   log_unavailable: 'nothing was sent to the log: send again',
   store_unavailable: 'the blob store, or the states of producers, are not there yet: send again',
+  deadline_exceeded: 'earlier requests of the same producer took too long: send again',
   append_unclear: 'the events may or may not be in the log: send the same events again',
   closed: 'the server is closing: send again',
   not_ready: '`/readyz`: `details.checks` says what is waited for',

@@ -54,7 +54,9 @@ async function answerTo(request: FastifyRequest, body: ReceivedBody, ports: Even
     const { answer, replayed } = await ports.answers.run(key, body.bytes, () => accept(body, ports));
     return replayed ? { ...answer, headers: { ...answer.headers, 'idempotency-replayed': 'true' } } : answer;
   } catch (error) {
-    return errorAnswer(toTapedeckError(error), ports.random);
+    const known = toTapedeckError(error);
+    ports.metrics.onRefused(known.code);
+    return errorAnswer(known, ports.random);
   } finally {
     body.release(true);
   }
