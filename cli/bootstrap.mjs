@@ -1,35 +1,30 @@
 // Runs a TypeScript entry point with the pinned Node, installing the locked dependencies first when they are missing or out of date.
 // Plain JavaScript without dependencies, so that it works in a fresh clone and on an older Node.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const stamp = join(root, 'node_modules', '.tapedeck-lock');
 const pinned = join(root, 'node_modules', 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
+/** npm writes node_modules/.package-lock.json when it has installed: older than the lock file means the lock file has changed since. */
 function installed() {
   try {
-    return existsSync(pinned) && readFileSync(stamp, 'utf8') === readFileSync(join(root, 'package-lock.json'), 'utf8');
+    const done = statSync(join(root, 'node_modules', '.package-lock.json')).mtimeMs;
+    return existsSync(pinned) && done >= statSync(join(root, 'package-lock.json')).mtimeMs;
   } catch {
     return false;
   }
 }
 
-/** Installs from the lock file when needed; `npm ci` in CI and in a fresh clone. */
+/** Installs from the lock file when needed. */
 export function ensureInstalled() {
   if (installed()) return;
-  if (!existsSync(pinned)) {
-    console.error('installing dependencies (once) ...');
-    const done = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], {
-      cwd: root,
-      stdio: ['ignore', 2, 2],
-      shell: process.platform === 'win32',
-    });
-    if (done.status !== 0) process.exit(done.status ?? 1);
-  }
-  writeFileSync(stamp, readFileSync(join(root, 'package-lock.json'), 'utf8'));
+  console.error('installing dependencies (once) ...');
+  const options = { cwd: root, stdio: ['ignore', 2, 2], shell: process.platform === 'win32' };
+  const done = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], options);
+  if (done.status !== 0) process.exit(done.status ?? 1);
 }
 
 /** Runs `args` with the pinned Node in the caller's folder, hands signals on, and exits as it exits. */

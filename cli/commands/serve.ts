@@ -22,6 +22,7 @@ async function serve(config: Config): Promise<void> {
   mkdirSync(config.data, { recursive: true });
   const logger = pino({ level: config.logLevel }, pino.destination(2));
   const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => {}); // it may fail before anybody waits for it
   const stopped = new Promise<void>((resolve) => {
     process.once('SIGINT', () => resolve());
     process.once('SIGTERM', () => resolve());

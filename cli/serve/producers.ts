@@ -7,7 +7,11 @@ import { producerOf, type ProducerState } from '../../ingest/accept-sequence.ts'
 
 const TAIL_READ_BYTES = 8 * 1024 * 1024;
 
-export async function loadProducers(store: ColumnStore, log: EventLog, signal: AbortSignal): Promise<ReadonlyMap<string, ProducerState>> {
+export async function loadProducers(
+  store: ColumnStore,
+  log: EventLog,
+  signal = new AbortController().signal,
+): Promise<ReadonlyMap<string, ProducerState>> {
   const states = new Map<string, ProducerState>();
   const positions = await storedPositions(store, signal);
   for (const row of await store.rows<{ id: string; epoch: string; next: string }>(NEWEST_SQL, { signal })) {

@@ -1,6 +1,6 @@
 /**
- * Puts a server together from its settings: log, blobs, column store, projector child, HTTP. The edge listens as soon as the log is open;
- * the column store opens behind it, and /readyz says what is still waited for.
+ * Puts a server together from its settings: log, blobs, column store, projector child, HTTP. The edge does not wait for the schema, and goes on accepting while
+ * the column store is away: /readyz says what is waited for.
  */
 import type { Logger } from 'pino';
 import type { Clock } from '../../base/clock.ts';
@@ -19,8 +19,9 @@ import { openBlobs } from './open-blobs.ts';
 import { openLog } from './open-log.ts';
 import { loadProducers } from './producers.ts';
 import { startProjector, type ProjectorChild } from './projector-child.ts';
-import { queryRoutes } from './query-routes.ts';
+import { registerRoutes } from './routes.ts';
 import { rebuildWith } from './rebuild-child.ts';
+import { keepRetention } from './retention.ts';
 import { keepTombstones } from './tombstones.ts';
 
 export type Server = { readonly url: string; close(): Promise<void> };
@@ -54,15 +55,16 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
   const checks = readyChecks(log, columns, projector);
   if (has('ingest')) {
     const tombstones = createTombstones();
-    const producers = createProducers({ loadProducers: (signal) => loadProducers(columns.store, log, signal ?? AbortSignal.any([])) });
+    const producers = createProducers({ loadProducers: (signal) => loadProducers(columns.store, log, signal) });
     const edge = crashAfterAppend(log, crashAt(config.crashPoint));
     await app.register(
       createIngest({ log: edge, blobs, clock, random, limits: ingestLimits(config), producers, tombstones, registry, checks }),
     );
+    await life.open('retention', () => keepRetention({ columns, log, clock, random, logger }), (k) => k.close()); // prettier-ignore
     await life.open('tombstones and producers', () => keepTombstones({ columns, tombstones, producers, clock, random, logger }), (k) => k.close()); // prettier-ignore
   }
   const rebuild = rebuildWith({ config, columns, projector, partitions: log.partitions });
-  await queryRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks, rebuild });
+  await registerRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks, rebuild });
   await app.listen({ host: config.host, port: config.port });
   const address = app.addresses()[0];
   return `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${address === undefined || typeof address === 'string' ? config.port : address.port}`;

@@ -9,12 +9,6 @@ import type { EventLog } from '../../store/log/event-log.ts';
 import { abortedWith } from './client-gone.ts';
 import { parsed } from './parsed.ts';
 
-export type DeadLettersOptions = {
-  readonly store: ColumnStore;
-  readonly log: EventLog;
-  /** False where the log is open for reading only. */ readonly writable: boolean;
-};
-
 const place = z.strictObject({ partition: z.coerce.number().int().min(0).max(65_535), offset: z.coerce.number().int().min(0) });
 const listQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(1000).default(100),
@@ -41,10 +35,10 @@ const COLUMNS =
 const RETRY_CHUNK = 200;
 
 /**
- * `GET /v1/dead-letters` lists what could not be stored, in log order; `GET /v1/dead-letters/{partition}/{offset}` shows one with its bytes;
- * `POST /v1/dead-letters/retry` appends them to the log again, as new records: what was wrong before is judged anew.
+ * `GET /v1/dead-letters` lists what could not be stored, in log order; `GET /v1/dead-letters/{partition}/{offset}` shows one with its bytes (base64)
+ * and, when they can be read at all, as JSON text.
  */
-export const deadLetterRoutes: FastifyPluginAsync<DeadLettersOptions> = async (app, { store, log, writable }) => {
+export const deadLetterRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> = async (app, { store }) => {
   app.get('/v1/dead-letters', { schema: { summary: 'List dead letters', tags: ['operations'] } }, async (request, reply) => {
     const { limit, partition, after } = parsed(listQuery, request.query);
     const from = partition === undefined ? '' : 'WHERE (_partition, _offset) > ({partition:UInt16}, {after:Int64})';
@@ -65,17 +59,21 @@ export const deadLetterRoutes: FastifyPluginAsync<DeadLettersOptions> = async (a
       const { partition, offset } = parsed(place, request.params);
       const [letter] = await rawLetters(store, `_partition = ${partition} AND _offset = ${offset}`, 1);
       if (letter === undefined) throw new TapedeckError('not_found', `there is no dead letter at ${partition}/${offset}`);
-      return { ...letter, offset: Number(letter.offset), event: readable(Buffer.from(letter.raw, 'base64')) };
+      return { ...letter, offset: Number(letter.offset), json: readable(Buffer.from(letter.raw, 'base64')) };
     },
   );
+};
 
+/** `POST /v1/dead-letters/retry` appends dead letters to the log again, as new records: what was wrong before is judged anew. Needs a log open for writing. */
+export const deadLetterRetryRoutes: FastifyPluginAsync<{ readonly store: ColumnStore; readonly log: EventLog }> = async (
+  app,
+  { store, log },
+) => {
   app.post(
     '/v1/dead-letters/retry',
     { schema: { summary: 'Append dead letters to the log again', tags: ['operations'] } },
     async (request, reply) => {
       const body = parsed(retryBody, request.body);
-      if (!writable)
-        throw new TapedeckError('log_unavailable', 'this process reads the log only: send the retry to one with the role ingest');
       const signal = abortedWith(reply);
       let retried = 0;
       for await (const letters of 'all' in body ? allLetters(store) : chosenLetters(store, body.positions)) {
@@ -125,10 +123,9 @@ async function* chosenLetters(store: ColumnStore, positions: readonly z.infer<ty
   }
 }
 
-/** The letter as JSON when its bytes can be read at all, for people. */
-function readable(raw: Uint8Array): unknown {
+function readable(raw: Uint8Array): string | null {
   try {
-    return JSON.parse(toJson(decodeCbor(raw)));
+    return toJson(decodeCbor(raw));
   } catch {
     return null;
   }

@@ -1,20 +1,20 @@
-/** The read side of the server: SQL, traces, and the routes of operators. */
+/** What a server answers beside ingest: each route comes with the role that can carry it out. */
 import type { FastifyInstance } from 'fastify';
 import type { Clock } from '../../base/clock.ts';
 import type { Registry } from 'prom-client';
 import { registerHealth, type ReadyCheck } from '../../ingest/http/health.ts';
 import { auditRoutes } from '../../query/operations/audit.ts';
-import { deadLetterRoutes } from '../../query/operations/dead-letters.ts';
+import { deadLetterRetryRoutes, deadLetterRoutes } from '../../query/operations/dead-letters.ts';
 import { rolloutEventRoutes } from '../../query/operations/rollout-events.ts';
 import { compactRoutes } from '../../query/operations/compact.ts';
 import { rebuildRoutes } from '../../query/operations/rebuild.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
-import { DEFAULT_SQL_LIMITS } from '../../query/sql/limits.ts';
+import { DEFAULT_SQL_LIMITS, type SqlLimits } from '../../query/sql/limits.ts';
 import { createSqlRunner } from '../../query/sql/run-sql.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
-import type { Config } from '../config.ts';
+import type { Config, Role } from '../config.ts';
 import type { Rebuild } from '../../query/operations/rebuild.ts';
 import type { Columns } from './columns.ts';
 import type { ProjectorChild } from './projector-child.ts';
@@ -31,27 +31,30 @@ type Parts = {
   readonly checks: readonly ReadyCheck[];
 };
 
-export async function queryRoutes(app: FastifyInstance, parts: Parts): Promise<void> {
+export async function registerRoutes(app: FastifyInstance, parts: Parts): Promise<void> {
   const { config, log, columns, projector } = parts;
   const { store } = columns;
-  const ingests = config.roles.includes('ingest');
-  if (config.roles.includes('query')) {
-    const limits = {
-      ...DEFAULT_SQL_LIMITS,
-      timeoutMs: config.sqlTimeoutMs,
-      memoryBytes: config.sqlMaxMemory,
-      resultRows: config.sqlMaxRows,
-      resultBytes: config.sqlMaxBytes,
-    };
-    await app.register(sqlRoutes, { run: createSqlRunner({ store, limits }) });
+  const has = (role: Role): boolean => config.roles.includes(role);
+  if (has('query')) {
+    await app.register(sqlRoutes, { run: createSqlRunner({ store, limits: sqlLimits(config) }) });
     await app.register(traceRoutes, { store });
     await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
     await app.register(compactRoutes, { store });
-    await app.register(rebuildRoutes, { rebuild: parts.rebuild });
     await app.register(auditRoutes, { log, store, projector: () => projector?.state() ?? null });
-    await app.register(deadLetterRoutes, { log, store, writable: ingests });
+    await app.register(deadLetterRoutes, { store });
   }
-  // the ingest plugin brings the health routes of its own
-  if (!ingests)
-    await app.register(async (scope) => registerHealth(scope, { clock: parts.clock, registry: parts.registry, checks: parts.checks }));
+  if (has('projector')) await app.register(rebuildRoutes, { rebuild: parts.rebuild });
+  if (has('ingest')) await app.register(deadLetterRetryRoutes, { store, log });
+  // the ingest plugin brings health routes of its own
+  else await app.register(async (scope) => registerHealth(scope, { clock: parts.clock, registry: parts.registry, checks: parts.checks }));
+}
+
+function sqlLimits(config: Config): SqlLimits {
+  return {
+    ...DEFAULT_SQL_LIMITS,
+    timeoutMs: config.sqlTimeoutMs,
+    memoryBytes: config.sqlMaxMemory,
+    resultRows: config.sqlMaxRows,
+    resultBytes: config.sqlMaxBytes,
+  };
 }
