@@ -76,6 +76,9 @@ describe('roles as processes of their own, over Kafka', { skip }, () => {
 
   test('the engine is killed: the edge goes on, /readyz says so, and it recovers by itself', async () => {
     process.kill(engine.pid, 'SIGKILL');
+    const answer = await fetch(`${roles.get('query')?.url ?? ''}/readyz`);
+    assert.equal(answer.status, 503);
+    assert.match(await answer.text(), /column store/);
     assert.ok((await writes()) > 0, 'the edge goes on without the store');
     for (const server of roles.values()) await server.ready(120_000);
   });

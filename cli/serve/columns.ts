@@ -20,8 +20,8 @@ export type ColumnsAddress = { readonly url: string; readonly user: string; read
 export type Columns = {
   readonly store: ColumnStore;
   readonly address: ColumnsAddress;
-  /** Null when the tables are there and the store answered last; else what is waited for. */
-  waitingFor(): string | null;
+  /** Null when the tables are there and the store answers; else what is waited for. */
+  waitingFor(signal: AbortSignal): Promise<string | null>;
   /** Settles when the schema is in place; rejects with `schema_unknown` and other faults that waiting cannot cure. */
   readonly opened: Promise<void>;
   close(): Promise<void>;
@@ -56,7 +56,14 @@ export async function openColumns(config: Config, deps: Deps): Promise<Columns> 
     store,
     address,
     opened,
-    waitingFor: () => pending ?? (engine !== null && engine.state() !== 'up' ? `the embedded engine is ${engine.state()}` : null),
+    waitingFor: async (signal) => {
+      if (pending !== null) return pending;
+      if (engine !== null && engine.state() !== 'up') return `the embedded engine is ${engine.state()}`;
+      return store.ping(signal).then(
+        () => null,
+        (error: unknown) => `the column store: ${error instanceof Error ? error.message : String(error)}`,
+      );
+    },
     close: async () => {
       stop.abort();
       await store.close();

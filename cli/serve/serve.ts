@@ -83,7 +83,7 @@ function readyChecks(log: EventLog, columns: Columns, projector: ProjectorChild 
         return null;
       },
     },
-    { name: 'columns', waitsFor: () => columns.waitingFor() },
+    { name: 'columns', waitsFor: (signal) => columns.waitingFor(signal) },
     ...(projector === null ? [] : [{ name: 'projector', waitsFor: () => projector.waitingFor() }]),
   ];
 }
