@@ -16,7 +16,7 @@ const HEX = Int8Array.from({ length: 256 }, (_, b) => {
   const digit = Number.parseInt(String.fromCharCode(b), 16);
   return Number.isNaN(digit) ? -1 : digit;
 });
-const COPY_BY_LOOP = 24;
+const COPY_BY_LOOP = 16;
 
 /** Appends the string at the cursor (on its opening quote) as CBOR text, or under tag 273 when an escape leaves a lone surrogate. */
 export function writeJsonString(c: JsonCursor, out: ByteWriter): void {
