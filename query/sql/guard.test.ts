@@ -48,6 +48,14 @@ test('each rule refuses by name', () => {
   assert.equal(verdict(call('CAST', 'Identifier x', "Literal 'UInt8'")), null);
   assert.equal(verdict(tree('Identifier system.one')), 'system.one');
   assert.equal(verdict(tree('Identifier p_other.nodes.text')), 'p_other.nodes.text');
+  const table = [
+    'Subquery (children 1)',
+    ' SelectWithUnionQuery (children 1)',
+    '  TableExpression (children 1)',
+    '   Function format (children 1)',
+    '    ExpressionList',
+  ];
+  assert.equal(verdict(tree(...table)), 'format');
   assert.equal(verdict(tree('Set')), 'SETTINGS');
   assert.equal(verdict(tree('ColumnsApplyTransformer')), 'APPLY');
   assert.equal(verdict(tree('SomethingNew')), 'SomethingNew');

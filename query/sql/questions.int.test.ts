@@ -6,11 +6,13 @@ import { QUESTIONS } from './fixtures/questions.ts';
 import { startTwoProjects } from './fixtures/two-projects.ts';
 import type { TwoProjects } from './fixtures/two-projects.ts';
 import { SQL_FORMAT_NAMES } from './formats.ts';
+import { DEFAULT_SQL_LIMITS } from './limits.ts';
 import { REFUSED_FUNCTIONS } from './refused-functions.ts';
+import { createSqlRunner } from './run-sql.ts';
 
 let world: TwoProjects;
 before(async () => {
-  world = await startTwoProjects({ timeoutMs: 3_000, memoryBytes: 512 * 1024 * 1024, resultRows: 100_000, resultBytes: 8 * 1024 * 1024 });
+  world = await startTwoProjects({ timeoutMs: 60_000, memoryBytes: 512 * 1024 * 1024, resultRows: 100_000, resultBytes: 8 * 1024 * 1024 });
 });
 after(async () => world.close());
 
@@ -113,12 +115,12 @@ test('errors never name tables of other projects', async () => {
   assert.doesNotMatch(text, /p_other|tapedeck/);
 });
 
+const CROSS_JOIN = `SELECT count() FROM ${Array.from('abcdefgh', (name) => `nodes AS ${name}`).join(', ')}`;
+
 test('limits are errors that name them', async () => {
-  const slow = await world.ask(
-    'SELECT count() FROM nodes AS a, nodes AS b, nodes AS c, nodes AS d, nodes AS e, nodes AS f, nodes AS g, nodes AS h',
-  );
+  const slow = await world.ask(CROSS_JOIN, {}, { timeoutMs: 1_000 });
   assert.equal(slow.code, 'query_timeout');
-  assert.match(slow.text, /3000 ms/);
+  assert.match(slow.text, /1000 ms/);
   const rows = await world.ask('SELECT x FROM (SELECT arrayJoin(range(200000)) AS x)');
   assert.equal(rows.code, 'result_too_large', rows.text);
   assert.match(rows.text, /100000 result rows/);
@@ -129,6 +131,23 @@ test('limits are errors that name them', async () => {
   const memory = await world.ask('SELECT length(groupArray(x)) FROM (SELECT arrayJoin(range(100000000)) AS x)');
   assert.equal(memory.code, 'result_too_large', memory.text);
   assert.match(memory.text, /bytes of memory/);
+  const read = await world.ask('SELECT max(text) FROM nodes', {}, { readRows: 10 });
+  assert.equal(read.code, 'result_too_large', read.text);
+});
+
+test('more queries at once than allowed are answered overloaded, and slots come back', async () => {
+  const limits = { ...DEFAULT_SQL_LIMITS, concurrent: 1 };
+  const run = createSqlRunner({ store: world.store, limits });
+  const request = (query: string, signal: AbortSignal) => run({ query, params: {}, format: 'tsv', project: 'default', signal });
+  const stop = new AbortController();
+  const abandoned = await request('SELECT 1', stop.signal);
+  await assert.rejects(request('SELECT 2', stop.signal), { code: 'overloaded' });
+  stop.abort();
+  const next = await request('SELECT 3', new AbortController().signal);
+  for await (const chunk of next.body) assert.ok(chunk.length > 0);
+  await assert.rejects(request('SELECT nope()', new AbortController().signal), { code: 'sql_refused' });
+  await request('SELECT 4', new AbortController().signal);
+  assert.ok(abandoned);
 });
 
 test('a project without data is not found, by name', async () => {
@@ -139,7 +158,7 @@ test('a project without data is not found, by name', async () => {
 
 test('an aborted query ends in the engine too', async () => {
   const stop = new AbortController();
-  const asked = world.ask('SELECT count() FROM nodes AS a, nodes AS b, nodes AS c, nodes AS d, nodes AS e, nodes AS f, nodes AS g, nodes AS h', { signal: stop.signal }); // prettier-ignore
+  const asked = world.ask(CROSS_JOIN, { signal: stop.signal });
   setTimeout(() => stop.abort(), 300);
   assert.equal((await asked).code, 'aborted');
   for (let left = 50; ; left--) {
