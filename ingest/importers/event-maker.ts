@@ -17,6 +17,12 @@ export type Scope = {
 /** One event as it goes to the server: its type (for reports) and its CBOR bytes. */
 export type ImportedEvent = { readonly type: EventType; readonly slice: Uint8Array };
 
+/** Buffers that are written anew by every call (which never waits); when a huge event made them large, they are let go. */
+const SCRATCH_BYTES = 64 * 1024;
+const KEEP_BYTES = 1024 * 1024;
+let contentScratch = new ByteWriter(SCRATCH_BYTES);
+let eventScratch = new ByteWriter(SCRATCH_BYTES);
+
 /**
  * One event. `place` tells it from others of the same type and scope with the same content ("node/3", "error/0"). The id is the sha256 of the JSON text
  * ["tapedeck.import.1", project, run, group, rollout, trace, type, place, time] followed by `data` as CBOR, as a UUID of version 8.
@@ -24,25 +30,28 @@ export type ImportedEvent = { readonly type: EventType; readonly slice: Uint8Arr
  */
 export function makeEvent(scope: Scope, type: EventType, place: string, time: number, data: object): ImportedEvent {
   const { project, run, group, rollout, trace } = scope;
-  const out = new ByteWriter(FIRST_BYTES);
-  out.utf8(JSON.stringify(['tapedeck.import.1', project ?? DEFAULT_PROJECT, run, group, rollout, trace, type, place, time]));
-  const identityBytes = out.length;
-  encodeCbor(data, out);
-  const content = out.view();
-  const id = uuidV8(hash('sha256', content, 'buffer'));
+  const content = contentScratch;
+  content.clear();
+  content.utf8(JSON.stringify(['tapedeck.import.1', project ?? DEFAULT_PROJECT, run, group, rollout, trace, type, place, time]));
+  const identityBytes = content.length;
+  encodeCbor(data, content);
+  const id = uuidV8(hash('sha256', content.view(), 'buffer'));
   const fields = Object.entries({ v: EVENTS_VERSION, id, type, project, run, group, rollout, trace, time }).filter(
     ([, value]) => value !== undefined,
   );
-  const event = new ByteWriter(content.length + FIRST_BYTES);
+  const event = eventScratch;
+  event.clear();
   writeHead(MAJOR.map, fields.length + 1, event);
   for (const [key, value] of fields) {
     writeText(key, event);
     encodeCbor(value, event);
   }
   writeText('data', event);
-  event.bytes(content.subarray(identityBytes));
-  return { type, slice: event.view() };
+  event.bytes(content.view().subarray(identityBytes));
+  const slice = event.take();
+  if (slice.length > KEEP_BYTES) {
+    contentScratch = new ByteWriter(SCRATCH_BYTES);
+    eventScratch = new ByteWriter(SCRATCH_BYTES);
+  }
+  return { type, slice };
 }
-
-/** Room for an envelope with long ids. */
-const FIRST_BYTES = 2048;
