@@ -38,6 +38,14 @@ test('wide and deep maps are sorted too', () => {
   assert.equal(hashOf(mapOf(keys.map((k) => [k, { [k]: 1, a: 2 }]))), hashOf(mapOf(keys.toReversed().map((k) => [k, { a: 2, [k]: 1 }]))));
 });
 
+test('a map of very many pieces inside unsorted maps hashes by value too', () => {
+  const many = (reverse: boolean): unknown => {
+    const items = Array.from({ length: 5000 }, (_, i) => (reverse ? { b: i, a: 1 } : { a: 1, b: i }));
+    return reverse ? { z: { y: 1, x: items }, c: 0 } : { c: 0, z: { x: items, y: 1 } };
+  };
+  assert.equal(hashOf(many(true)), hashOf(many(false)));
+});
+
 test('an event that is no map, or is cut, is refused', () => {
   for (const hex of ['', '80', '01', 'a1', 'a16161', 'a0a0', 'a16161c16161']) {
     assert.throws(() => contentHash(Buffer.from(hex, 'hex')), (e) => isTapedeckError(e, 'invalid_cbor'), hex); // prettier-ignore

@@ -10,7 +10,19 @@
 import type { ByteWriter } from '../../base/byte-writer.ts';
 import { decodeCbor, float16 } from './cbor-decode.ts';
 import { encodeCbor, headBytes, writeFloat64, writeHead } from './cbor-encode.ts';
-import { cborError, INDEFINITE, MAJOR, MAX_WALK_DEPTH, readHead, TAG, takeBreak, tooDeep, type Cursor } from './cbor-head.ts';
+import {
+  cborError,
+  cursorOver,
+  INDEFINITE,
+  MAJOR,
+  MAX_WALK_DEPTH,
+  nextChunk,
+  readHead,
+  TAG,
+  takeBreak,
+  tooDeep,
+  type Cursor,
+} from './cbor-head.ts';
 import { skipBody, skipItem } from './cbor-items.ts';
 import type { PieceList } from './piece-list.ts';
 import { TAG_OF, typedArrayOf } from './typed-array-tags.ts';
@@ -57,23 +69,24 @@ function addString(c: Cursor, at: number, to: PieceList): void {
   else to.literal((scratch) => encodeString(c.bytes, at, c.at, scratch));
 }
 
-/** A string in another form; its text is copied as bytes, whatever they are. */
+/** The string in `bytes[start, end)` with one shortest head; its content is copied as bytes, whatever they are. */
 function encodeString(bytes: Buffer, start: number, end: number, out: ByteWriter): void {
-  const major = (bytes[start] as number) >> 5;
-  const c: Cursor = { bytes, at: start, end, major, info: 0, value: 0, wholeFloats: false };
-  const content: Uint8Array[] = [];
+  const c = cursorOver(bytes, start, end);
   readHead(c);
-  if (c.value === INDEFINITE) {
-    while (!takeBreak(c)) {
-      readHead(c);
-      content.push(bytes.subarray(c.at, c.at + c.value));
-      c.at += c.value;
-    }
-  } else {
-    content.push(bytes.subarray(c.at, end));
+  const { major, value, at } = c;
+  if (value !== INDEFINITE) {
+    writeHead(major, value, out);
+    return appendRange(bytes, at, at + value, out);
   }
-  writeHead(major, content.reduce((sum, part) => sum + part.length, 0), out); // prettier-ignore
-  for (const part of content) out.bytes(part);
+  let length = 0;
+  for (; nextChunk(c, major); c.at += c.value) length += c.value;
+  writeHead(major, length, out);
+  for (c.at = at; nextChunk(c, major); c.at += c.value) appendRange(bytes, c.at, c.at + c.value, out);
+}
+
+function appendRange(bytes: Buffer, start: number, end: number, out: ByteWriter): void {
+  bytes.copy(out.reserve(end - start), out.length, start, end);
+  out.length += end - start;
 }
 
 function addSimple(c: Cursor, at: number, to: PieceList): void {
