@@ -1,5 +1,5 @@
 /** A real Kafka cluster (KRaft, broker and controller in one process a node) from jars, whose nodes can be killed, stopped and started one by one. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { kafkaJars } from './kafka-jars.ts';
 
 export type KraftCluster = {
@@ -17,6 +18,8 @@ export type KraftCluster = {
   readonly brokers: readonly string[];
   readonly ports: readonly number[];
   readonly directory: string;
+  /** With `users`: the listener with TLS and SASL of the first node, and the certificate (PEM) to trust. */
+  readonly secure: { readonly broker: string; readonly certificate: string } | null;
   /** SIGKILL by default; resolves when the process is gone. */
   kill(id: number, signal?: NodeJS.Signals): Promise<void>;
   start(id: number): Promise<void>;
@@ -31,6 +34,8 @@ export type ClusterOptions = {
   readonly config?: Readonly<Record<string, string | number | boolean>>;
   /** The port that clients are told, when it is not the broker's own (a proxy stands before it). */
   readonly advertisedPort?: (id: number, port: number) => number;
+  /** A second listener with TLS and SASL (PLAIN and SCRAM-SHA-256) for these users and their passwords. */
+  readonly users?: Readonly<Record<string, string>>;
   /** Where the nodes keep their data; a temporary folder by default, removed at the end. */
   readonly dataDirectory?: (id: number) => string;
 };
@@ -39,6 +44,9 @@ type Node = { readonly id: number; readonly port: number; readonly properties: s
 
 const START_TIMEOUT_MS = 90_000;
 const STOP_GRACE_MS = 5000;
+const KEY_STORE = 'broker.p12';
+const KEY_STORE_PASSWORD = 'for-tests-only';
+const run = promisify(execFile);
 const LOGGING = `Configuration:
   Appenders: {Console: {name: out, PatternLayout: {pattern: "[%d] %p %m (%c)%n"}}}
   Loggers:
@@ -49,13 +57,14 @@ const LOGGING = `Configuration:
 export async function startKraftCluster(options: ClusterOptions): Promise<KraftCluster> {
   const jars = await kafkaJars();
   const directory = await mkdtemp(join(tmpdir(), 'tapedeck-kafka-'));
-  const ports = await freePorts(options.nodes * 2);
+  const ports = await freePorts(options.nodes * 3);
+  const certificate = options.users === undefined ? null : await makeCertificate(directory);
   await writeFile(join(directory, 'log4j2.yaml'), LOGGING);
   const memory = ['-Xmx400m', '-Xms64m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-Xshare:auto'];
   const java = [...memory, `-Dlog4j2.configurationFile=${join(directory, 'log4j2.yaml')}`, '-cp', join(jars, '*')];
   const nodes = await Promise.all(ports.slice(0, options.nodes).map(async (_, index) => writeNode(index + 1, directory, ports, options)));
   const clusterId = randomBytes(16).toString('base64url');
-  await Promise.all(nodes.map(async (node) => format(java, node, clusterId)));
+  await Promise.all(nodes.map(async (node) => format(java, node, clusterId, options.users ?? {})));
   const reap = (): void => {
     for (const node of nodes) node.process?.kill('SIGKILL');
   };
@@ -66,6 +75,7 @@ export async function startKraftCluster(options: ClusterOptions): Promise<KraftC
     brokers: nodes.map((node) => `127.0.0.1:${node.port}`),
     ports: nodes.map((node) => node.port),
     directory,
+    secure: certificate === null ? null : { broker: `127.0.0.1:${ports[options.nodes * 2]}`, certificate },
     kill: async (id, signal = 'SIGKILL') => {
       const running = nodeOf(id).process;
       if (running === null) return;
@@ -106,7 +116,7 @@ async function writeNode(id: number, directory: string, ports: readonly number[]
     'controller.listener.names': 'CONTROLLER',
     listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort(id)}`,
     'advertised.listeners': `PLAINTEXT://127.0.0.1:${options.advertisedPort?.(id, port) ?? port}`,
-    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL',
     'log.dirs': data,
     'num.network.threads': 2,
     'num.io.threads': 4,
@@ -129,14 +139,46 @@ async function writeNode(id: number, directory: string, ports: readonly number[]
     'auto.leader.rebalance.enable': false,
     ...options.config,
   };
+  if (options.users !== undefined)
+    Object.assign(properties, secureListener(options.users, directory, properties, ports[nodes * 2 + id - 1] as number));
   const file = join(directory, `node${id}.properties`);
   const lines = Object.entries(properties).map(([name, value]) => `${name}=${value}`);
   await writeFile(file, `${lines.join('\n')}\n`);
   return { id, port, properties: file, log: join(directory, `node${id}.log`), process: null };
 }
 
-async function format(java: readonly string[], node: Node, clusterId: string): Promise<void> {
-  const tool = spawn('java', [...java, 'kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', node.properties], {
+/** What a node needs beside the plain listener to offer one with TLS and SASL. */
+function secureListener(
+  users: Readonly<Record<string, string>>,
+  directory: string,
+  plain: { listeners: string; 'advertised.listeners': string },
+  port: number,
+): Record<string, string> {
+  const logins = Object.entries(users).map(([name, password]) => `user_${name}="${password}"`);
+  const security = 'org.apache.kafka.common.security';
+  return {
+    listeners: `${plain.listeners},SECURE://127.0.0.1:${port}`,
+    'advertised.listeners': `${plain['advertised.listeners']},SECURE://127.0.0.1:${port}`,
+    'listener.name.secure.sasl.enabled.mechanisms': 'PLAIN,SCRAM-SHA-256',
+    'listener.name.secure.plain.sasl.jaas.config': `${security}.plain.PlainLoginModule required ${logins.join(' ')};`,
+    'listener.name.secure.scram-sha-256.sasl.jaas.config': `${security}.scram.ScramLoginModule required;`,
+    'listener.name.secure.ssl.keystore.location': join(directory, KEY_STORE),
+    'listener.name.secure.ssl.keystore.password': KEY_STORE_PASSWORD,
+    'listener.name.secure.ssl.keystore.type': 'PKCS12',
+  };
+}
+
+/** Makes a key and a certificate of the broker for 127.0.0.1 with the JDK's own tool, and returns the certificate. */
+async function makeCertificate(directory: string): Promise<string> {
+  const store = ['-keystore', join(directory, KEY_STORE), '-storetype', 'PKCS12', '-storepass', KEY_STORE_PASSWORD, '-alias', 'broker'];
+  const subject = ['-dname', 'CN=127.0.0.1', '-ext', 'SAN=ip:127.0.0.1'];
+  await run('keytool', ['-genkeypair', '-keyalg', 'EC', '-groupname', 'secp256r1', '-validity', '2', ...subject, ...store]);
+  return (await run('keytool', ['-exportcert', '-rfc', ...store])).stdout;
+}
+
+async function format(java: readonly string[], node: Node, clusterId: string, users: Readonly<Record<string, string>>): Promise<void> {
+  const scram = Object.entries(users).flatMap(([name, password]) => ['--add-scram', `SCRAM-SHA-256=[name=${name},password=${password}]`]);
+  const tool = spawn('java', [...java, 'kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', node.properties, ...scram], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   let complaint = '';

@@ -33,6 +33,8 @@ export type KafkaLogOptions = {
   readonly appendDeadlineMs?: number;
   /** How long reads put up with failing brokers before `log_unavailable`. Default 5,000. */
   readonly readPatienceMs?: number;
+  /** How long opening puts up with failing brokers. Default 20,000. */
+  readonly openPatienceMs?: number;
   /** Bytes of appends that may wait or be in flight; more are `overloaded`. Default 64 MiB. */
   readonly maxPendingBytes?: number;
   readonly clock: Clock;
@@ -43,8 +45,8 @@ export type KafkaLogOptions = {
 /** A little less than what brokers take by default, so that headers fit. */
 const JOIN_BYTES = 900_000;
 const ANSWER_MS = 8000;
-/** Opening asks for this long before it gives up. */
-const OPEN_MS = 20_000;
+/** Creating and describing a topic is several requests. */
+const TOPIC_MS = 20_000;
 
 /** Opens the log. Throws `log_unavailable` when no broker answers, `partition_count_changed`, `topic_misconfigured`. */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> {
@@ -123,7 +125,13 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> 
 async function openTopic(options: KafkaLogOptions, random: Random): Promise<KafkaClient> {
   const rules = { ...options, retentionMs: options.retentionMs ?? -1 };
   const client = await options.connect();
-  const patience = { clock: options.clock, random, answerMs: OPEN_MS, patienceMs: OPEN_MS, signal: new AbortController().signal };
+  const patience = {
+    clock: options.clock,
+    random,
+    answerMs: TOPIC_MS,
+    patienceMs: options.openPatienceMs ?? TOPIC_MS,
+    signal: new AbortController().signal,
+  };
   try {
     checkTopic(rules, await patiently(`a description of topic ${options.topic}`, patience, () => client.ensureTopic(topicSpec(rules))));
     return client;
