@@ -35,7 +35,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 };
 /** Each of these packages has one file that touches it, so that it can be replaced. */
 const SINGLE_HOME: Readonly<Record<string, string>> = {
-  lmdb: 'store/log/embedded-log.ts',
+  lmdb: 'store/log/log-database.ts',
   '@platformatic/kafka': 'store/log/platformatic-client.ts',
   kafkajs: 'store/log/kafkajs-client.ts',
   '@aws-sdk/client-s3': 'store/blobs/s3-blobs.ts',
@@ -82,7 +82,7 @@ export function violations(files: ReadonlyMap<string, string>): Violation[] {
 }
 
 function isTest(file: string): boolean {
-  return /\.(test|bench|contract)\.ts$|(^|\/)(contract|conformance)\.ts$/.test(file) || /^(e2e|bench|examples)\//.test(file);
+  return /\.(test|bench|contract|arbitrary)\.ts$|(^|\/)(contract|conformance)\.ts$/.test(file) || /^(e2e|bench|examples)\//.test(file);
 }
 
 function packageViolations(file: string, target: string): Violation[] {
