@@ -28,18 +28,25 @@ async function loadExport(): Promise<Make> {
   return (config) => exportCommand(config, openEpisodeSource);
 }
 
+/** Wrong use of a command at any depth ends as wrong use of the program does. */
+function inheriting(parent: Command, command: Command): Command {
+  command.copyInheritedSettings(parent);
+  for (const child of command.commands) inheriting(command, child);
+  return command;
+}
+
 /** Runs one command; the exit code is 0 when all went well, 1 when not, 2 for wrong use (unless the command says otherwise). */
 async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('tapedeck').description(
     'Event-sourced trace platform for RL post-training and evals of language-model agents',
   );
   program.version('0.1.0').showHelpAfterError();
+  program.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
   const wanted = argv.find((argument) => !argument.startsWith('-'));
   for (const [name, { about, load }] of Object.entries(COMMANDS)) {
-    if (name === wanted) program.addCommand((await load())(readConfig()).name(name).description(about));
+    if (name === wanted) program.addCommand(inheriting(program, (await load())(readConfig()).name(name).description(about)));
     else program.command(name).description(about);
   }
-  program.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
   await program.parseAsync([...argv], { from: 'user' });
 }
 

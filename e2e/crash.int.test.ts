@@ -8,12 +8,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { seededRandom } from '../base/random.ts';
 import { CRASH_POINTS, type CrashPoint } from '../cli/serve/crash-points.ts';
 import { LedgerClient } from './ledger-client.ts';
-import { audit, caughtUp, provesLedger } from './proof.ts';
-import { startServer, temporaryFolder, type TestServer } from './server.ts';
+import { audit, caughtUp, provesLedger, rebuiltEqual } from './proof.ts';
+import { engineOf, isAlive, projectorOf, startServer, temporaryFolder, type TestServer } from './server.ts';
+import { killAtRename, whyNoStrace } from './strace.ts';
 import { Workload } from './workload.ts';
 
 const KILLS = Number(process.env['TAPEDECK_KILLS'] ?? 12);
 const SEED = Number(process.env['TAPEDECK_SEED'] ?? Date.now() % 100_000);
+const noStrace = await whyNoStrace();
 const PORT_BASE = 20_000 + (process.pid % 20_000);
 
 describe(`crash campaign, seed ${SEED}`, () => {
@@ -55,9 +57,8 @@ describe(`crash campaign, seed ${SEED}`, () => {
         await server.kill(whom);
         await start();
       } else {
-        const pids = server.children();
-        const victim = whom === 'engine' ? pids[0] : pids[1];
-        if (victim !== undefined) process.kill(victim, 'SIGKILL');
+        await server.ready();
+        process.kill(whom === 'engine' ? engineOf(server) : projectorOf(server), 'SIGKILL');
       }
       for (let i = 0; i < 200 && client.acked.length <= before; i++) await sleep(50);
       assert.ok(client.acked.length > before, `nothing was accepted after the kill:\n${server.output().slice(-4000)}`);
@@ -65,18 +66,32 @@ describe(`crash campaign, seed ${SEED}`, () => {
   }
 
   for (const point of CRASH_POINTS) {
-    test(`killed ${point}`, async () => {
+    test(`killed ${point}, again and again`, async () => {
       await server.kill();
       await start({ TAPEDECK_CRASH_POINT: `${point satisfies CrashPoint}:3` });
       await sleep(3_000);
-      await server.kill();
-      await start();
     });
   }
+
+  test('the engine is killed at the rename of a part', { skip: noStrace }, async () => {
+    await server.kill();
+    await start();
+    await server.ready();
+    for (let n = 1; n <= 3; n++) {
+      const engine = engineOf(server);
+      const traced = await killAtRename(engine, n);
+      for (let i = 0; i < 200 && isAlive(engine); i++) await sleep(50);
+      assert.ok(!isAlive(engine), 'the injected kill did not happen');
+      await traced.stop();
+      await server.ready();
+    }
+  });
 
   test('every acknowledged event is there once and unchanged, and the audit passes', async () => {
     writing.abort();
     await Promise.all(writers);
+    await server.kill();
+    await start();
     await server.ready();
     await caughtUp(server.url);
     const sent = [...client.entries.values()].map((e) => e.event);
@@ -85,5 +100,6 @@ describe(`crash campaign, seed ${SEED}`, () => {
     const report = await audit(server.url);
     assert.deepEqual(report.problems, []);
     assert.ok(report.ok);
+    await rebuiltEqual(server.url);
   });
 });

@@ -84,3 +84,19 @@ function sameNode(row: NodeRow, event: WorkEvent): void {
   assert.deepEqual(row.mask, [...tokens.mask.typed()]);
   assert.deepEqual(row.logprobs.map(Math.fround), [...tokens.logprobs.typed()]);
 }
+
+/** Builds every table again and compares the answers of all views; throws with the first difference. */
+export async function rebuiltEqual(url: string): Promise<void> {
+  const answer = await fetch(`${url}/v1/rebuild`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"check":true}',
+  });
+  const lines = (await answer.text()).split('\n').filter(Boolean);
+  type Line = { phase?: string; equal?: boolean; compared?: { view: string; equal: boolean; difference: unknown }; error?: unknown };
+  const said = lines.map((line) => JSON.parse(line) as Line);
+  const different = said.filter((line) => line.compared?.equal === false);
+  assert.deepEqual(different, []);
+  const result = said.find((line) => line.phase === 'result');
+  assert.equal(result?.equal, true, `the rebuild gave no result: ${lines.at(-1) ?? ''}`);
+}

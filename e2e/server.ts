@@ -106,6 +106,33 @@ export function descendants(pid: number): number[] {
   return direct.flatMap((child) => [child, ...descendants(child)]);
 }
 
+function childRunning(server: TestServer, file: string): number {
+  const pid = server.children().find((each) => commandOf(each).includes(file));
+  if (pid === undefined) throw new Error(`no child runs ${file}:\n${server.output().slice(-2000)}`);
+  return pid;
+}
+
+export function engineOf(server: TestServer): number {
+  return childRunning(server, 'engine/main.ts');
+}
+
+export function projectorOf(server: TestServer): number {
+  return childRunning(server, 'projector-process.ts');
+}
+
+export function isAlive(pid: number): boolean {
+  return commandOf(pid) !== '';
+}
+
+/** Empty for a process that is gone or a zombie. */
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+  } catch {
+    return '';
+  }
+}
+
 function killQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');

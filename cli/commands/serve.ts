@@ -1,7 +1,8 @@
-import { mkdirSync } from 'node:fs';
+import { accessSync, constants, mkdirSync } from 'node:fs';
 import { Command } from 'commander';
 import { pino } from 'pino';
 import { systemClock } from '../../base/clock.ts';
+import { TapedeckError } from '../../base/errors.ts';
 import { systemRandom } from '../../base/random.ts';
 import { ROLES, type Config, type Role } from '../config.ts';
 import { startServer } from '../serve/serve.ts';
@@ -19,7 +20,7 @@ export function serveCommand(config: Config): Command {
 }
 
 async function serve(config: Config): Promise<void> {
-  mkdirSync(config.data, { recursive: true });
+  makeDataFolder(config.data);
   const logger = pino({ level: config.logLevel }, pino.destination(2));
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {}); // it may fail before anybody waits for it
@@ -33,6 +34,19 @@ async function serve(config: Config): Promise<void> {
     await Promise.race([stopped, failed.promise]);
   } finally {
     await server.close();
+  }
+}
+
+function makeDataFolder(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true });
+    accessSync(path, constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    throw new TapedeckError(
+      'not_writable',
+      `the data folder ${path} cannot be used: make it a folder this user may write, or set TAPEDECK_DATA`,
+      { cause },
+    );
   }
 }
 
