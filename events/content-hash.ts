@@ -27,7 +27,7 @@ export function contentHash(slice: Uint8Array): ContentHash {
   const data = addEnvelope(c, pieces);
   if (c.at < c.end) throw cborError('invalid_cbor', 'bytes follow the end of the event', c.at);
   const event = digest(0);
-  if (gathered.reserve(0).length + pieces.scratchBytes > KEEP_BYTES) {
+  if (gathered.reserve(0).length + pieces.heldBytes > KEEP_BYTES) {
     pieces = new PieceList();
     gathered = new ByteWriter(1 << 16);
   }
