@@ -96,7 +96,7 @@ export function reportText(report: ImportReport): string {
   }
   if (report.issueCount > report.issues.length) lines.push(`  and ${report.issueCount - report.issues.length} more`);
   const kinds = Object.entries(report.events).map(([type, count]) => `${count} ${type}`);
-  lines.push(`${report.sent} events sent: ${report.accepted} new, ${report.duplicates} already there, ${report.rejected} refused`);
+  lines.push(`${report.sent} events sent: ${report.accepted} accepted, ${report.duplicates} repeated, ${report.rejected} refused`);
   if (kinds.length > 0) lines.push(`  ${kinds.join(', ')}`);
   if (report.interrupted) lines.push('stopped before the end: import the same files again to go on; nothing is stored twice');
   return `${lines.join('\n')}\n`;
