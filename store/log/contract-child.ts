@@ -1,6 +1,6 @@
 /** The other process of the contract suite. `append`: adds records for ever and prints each that is acknowledged. `follow`: prints what it reads. */
 import { systemClock } from '../../base/clock.ts';
-import type { OpenLog } from './contract.ts';
+import type { OpenLog } from './contract-support.ts';
 import type { ChildOrder } from './contract-process.ts';
 
 const order = JSON.parse(process.argv[2] as string) as ChildOrder;

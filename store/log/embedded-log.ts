@@ -186,7 +186,7 @@ function assemble(parts: {
       checkOpen();
       checkPartition(partition, options.partitions);
       const { first, end } = range(partition);
-      if (from < first || from > end) {
+      if (!(from >= first && from <= end)) {
         throw new TapedeckError('position_out_of_range', `partition ${partition} holds ${first} to ${end}, asked for ${from}`, {
           details: { partition, from, first, end },
         });

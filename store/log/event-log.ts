@@ -25,13 +25,14 @@ export interface EventLog {
    * Appends records to one partition, in order, and resolves only when they are durable, with the offset of each: `first + i`.
    * Concurrent appends to a partition may be joined but never interleaved. The caller must not change the bytes until it resolves.
    * Errors: `record_too_large` (nothing of the call was appended), `log_unavailable` (nothing was sent), `append_unclear` (the records may or may not be in
-   * the log: send the same event ids again), `disk_full`, `closed`, `aborted`. An empty list resolves at once.
+   * the log: send the same event ids again), `overloaded` (too many bytes wait; nothing was sent), `disk_full`, `closed`, `aborted` (it still waited;
+   * nothing was sent). An empty list resolves at once.
    */
   append(partition: number, records: readonly LogRecord[], signal?: AbortSignal): Promise<{ readonly first: number }>;
 
   /**
    * Reads from `from` up to about `maxBytes` (always at least one record when there is one). When nothing is there it waits up to `waitMs` and is woken by the
-   * append itself, also from another process; then it answers an empty chunk. `from` below the first kept record is `position_out_of_range`.
+   * append itself, also from another process; then it answers an empty chunk. `from` below the first kept record or beyond the end is `position_out_of_range`.
    */
   read(
     partition: number,

@@ -1,7 +1,7 @@
 import { openKafkaLog } from './kafka-log.ts';
 import { connectKafkajs } from './kafkajs-client.ts';
 import { connectPlatformatic } from './platformatic-client.ts';
-import type { OpenLog } from './contract.ts';
+import type { OpenLog } from './contract-support.ts';
 
 export const CLIENTS = { platformatic: connectPlatformatic, kafkajs: connectKafkajs } as const;
 

@@ -39,6 +39,8 @@ type Pending = {
 
 /** Headers of a record in a batch, at most. */
 const RECORD_OVERHEAD_BYTES = 24;
+/** A client that was told to close sends nothing more, whether or not its connections have ended. */
+const CLOSE_MS = 2000;
 /** After a failure appends are refused for this long, then the brokers are asked again. */
 const PAUSE_MS = { first: 100, longest: 2000 };
 
@@ -55,7 +57,8 @@ export function createSender(options: SenderOptions): Sender {
     client = null;
     pause = { ms: Math.min(PAUSE_MS.longest, pause.ms === 0 ? PAUSE_MS.first : pause.ms * 2), until: 0 };
     pause.until = clock.monotonicMs() + pause.ms;
-    await dropped?.close();
+    if (dropped === null) return;
+    await withDeadline(clock, CLOSE_MS, 'a Kafka client to close', () => dropped.close()).catch(() => {});
   };
 
   /** Sends one request and returns the offset of its first record. */

@@ -42,8 +42,7 @@ export async function hasLog(directory: string): Promise<boolean> {
   });
   if (file === null) return false;
   try {
-    const { size } = await file.stat();
-    if (size === 0) return false;
+    if ((await file.stat()).size === 0) return false;
     const metaAt = async (position: number): Promise<Buffer> => {
       const { bytesRead, buffer } = await file.read(Buffer.alloc(META_BYTES), 0, META_BYTES, position);
       if (bytesRead < META_BYTES || buffer.readUInt32LE(MAGIC_AT) !== MAGIC) throw corrupt(directory, 'it is not an LMDB file');
@@ -53,6 +52,8 @@ export async function hasLog(directory: string): Promise<boolean> {
     const pageSize = first.readUInt32LE(PAGE_SIZE_AT);
     const second = await metaAt(pageSize);
     const newest = first.readBigUInt64LE(TRANSACTION_AT) > second.readBigUInt64LE(TRANSACTION_AT) ? first : second;
+    // Looked at after the pages that name it: a writer may be at work.
+    const { size } = await file.stat();
     const pages = Number(newest.readBigUInt64LE(LAST_PAGE_AT)) + 1;
     if (size < (pages - TAIL_PAGES) * pageSize) throw corrupt(directory, `it has ${size} bytes and should have ${pages * pageSize}`);
     return true;

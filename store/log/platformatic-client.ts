@@ -1,4 +1,5 @@
 /** The Kafka port over @platformatic/kafka (the default client). The only file that imports it. */
+import { isIP } from 'node:net';
 import { Admin, Consumer, findErrorBy, Producer } from '@platformatic/kafka';
 import type { AdminOptions, RecordsBatch } from '@platformatic/kafka';
 import { TapedeckError } from '../../base/errors.ts';
@@ -114,10 +115,15 @@ function baseOptions({
     timeout: requestTimeoutMs,
     requestTimeout: requestTimeoutMs,
     autocreateTopics: false,
-    ...(tls === undefined || tls === false ? {} : { tls: tls === true ? {} : tls, tlsServerName: true }),
+    ...(tls === undefined || tls === false ? {} : { tls: tls === true ? {} : tls, tlsServerName: hasNames(brokers) }),
     ...(sasl === undefined ? {} : { sasl }),
     ...clientOptions,
   };
+}
+
+/** TLS names the server it wants only by name, never by address (RFC 6066). */
+function hasNames(brokers: readonly string[]): boolean {
+  return brokers.some((broker) => isIP(broker.slice(0, broker.lastIndexOf(':')).replaceAll(/[[\]]/g, '')) === 0);
 }
 
 type Position = { readonly partition: number; readonly offset: number };
