@@ -1,11 +1,11 @@
 /** Recomputes the summaries of rollouts and of their traces from the facts. */
 import type { ColumnStore, QueryOptions } from './column-store.ts';
 import type { RolloutKey } from './projections/touched.ts';
-import { listSettings, tupleLiteral } from './sql-literal.ts';
+import { listSettings } from './sql-literal.ts';
 import { rolloutSummarySql, traceSummarySql } from './summary-sql.ts';
 
-/** Keys per statement: the list stands several times in the text, which must be parsed. */
-const CHUNK = 1_000;
+/** Rollouts per statement. */
+const CHUNK = 5_000;
 
 export type SummaryOptions = {
   /**
@@ -32,12 +32,9 @@ export async function refreshSummaries(
   const query = queryOptions(options);
   const version = String(options.version ?? (await summaryVersion(store, options)));
   for (let at = 0; at < rollouts.length; at += CHUNK) {
-    const keys = rollouts
-      .slice(at, at + CHUNK)
-      .map(tupleLiteral)
-      .join(',');
+    const chunk = rollouts.slice(at, at + CHUNK);
     for (const build of [traceSummarySql, rolloutSummarySql]) {
-      const sql = build(keys, version);
+      const sql = build(chunk, version);
       await store.command(sql, { ...query, settings: listSettings(sql.length) });
     }
   }

@@ -2,6 +2,8 @@
  * The SQL behind the summaries: a pure function of the facts, so that a redo and a rebuild give the same rows. Each fact table is read once, by key.
  * Sums of floats run over sorted lists, so that the order in which parts are read cannot change the last bit.
  */
+import type { RolloutKey } from './projections/touched.ts';
+import { stringLiteral } from './sql-literal.ts';
 import { rolloutSummary } from './tables/rollout-summary.ts';
 import { traceSummary } from './tables/trace-summary.ts';
 
@@ -16,9 +18,9 @@ const SELECT_SETTINGS = 'SETTINGS join_use_nulls = 1, least_greatest_legacy_null
 /** What one fact table says about a key: an aggregate per column, and the rows they are taken from. */
 type Source = { readonly columns: Readonly<Record<string, string>>; readonly from: string };
 
-/** The rows of one table that belong to the keys. */
-function facts(table: string, columns: string, keys: string, where = ''): string {
-  return `(SELECT ${columns} FROM ${table} FINAL WHERE (${KEY}) IN (${keys})${where === '' ? '' : ` AND ${where}`})`;
+/** The rows of one table that belong to the touched rollouts. */
+function facts(table: string, columns: string, where = ''): string {
+  return `(SELECT ${columns} FROM ${table} FINAL WHERE (${KEY}) IN (SELECT ${KEY} FROM touched)${where === '' ? '' : ` AND ${where}`})`;
 }
 
 /** The latest value that is not NULL; all events of a rollout lie in one log partition. */
@@ -49,7 +51,7 @@ function unionOf(key: string, sources: readonly Source[]): string {
 }
 
 /** Sizes of each trace's graph. Leaves are nodes that no stored node has as its parent. */
-function graphs(keys: string): Source {
+function graphs(): Source {
   const parents = 'groupUniqArray(assumeNotNull(if(isNull(parent), 4294967295, parent)))';
   return {
     columns: {
@@ -61,11 +63,11 @@ function graphs(keys: string): Source {
       node_version_min: 'min(policy_version_min)',
       node_version_max: 'max(policy_version_max)',
     },
-    from: facts('nodes', `${TRACE_KEY}, index, parent, sampled, tokens, sampled_tokens, policy_version_min, policy_version_max`, keys),
+    from: facts('nodes', `${TRACE_KEY}, index, parent, sampled, tokens, sampled_tokens, policy_version_min, policy_version_max`),
   };
 }
 
-function exchanges(keys: string): Source {
+function exchanges(): Source {
   const columns = 'index, prompt_tokens, completion_tokens, cost, finish_reason, policy_version, policy_version_end';
   return {
     columns: {
@@ -77,20 +79,20 @@ function exchanges(keys: string): Source {
       call_version_min: 'min(policy_version)',
       call_version_max: 'max(ifNull(policy_version_end, policy_version))',
     },
-    from: facts('calls', `${TRACE_KEY}, ${columns}`, keys),
+    from: facts('calls', `${TRACE_KEY}, ${columns}`),
   };
 }
 
 const TRACE_FIELDS = ['agent', 'model', 'trainable', 'started', 'ok', 'stop_condition', 'truncated', 'ended'];
 
-function traceLife(keys: string): Source {
+function traceLife(): Source {
   return {
     columns: {
       ...latestOf(TRACE_FIELDS),
       started_event: "minIf(toNullable(time), type = 'trace.started')",
       ended_event: "maxIf(toNullable(time), type = 'trace.ended')",
     },
-    from: facts('trace_events', `${TRACE_KEY}, type, ${listOf(TRACE_FIELDS)}, time, _offset`, keys),
+    from: facts('trace_events', `${TRACE_KEY}, type, ${listOf(TRACE_FIELDS)}, time, _offset`),
   };
 }
 
@@ -99,14 +101,14 @@ const ROLLOUT_FIELDS = [
   'parent_rollout', 'fork_trace', 'fork_node', 'started', 'ok', 'stop_condition', 'ended', 'cancelled',
 ]; // prettier-ignore
 
-function rolloutLife(keys: string): Source {
+function rolloutLife(): Source {
   return {
     columns: {
       ...latestOf(ROLLOUT_FIELDS),
       started_event: "minIf(toNullable(time), type = 'rollout.started')",
       ended_event: "maxIf(toNullable(time), type IN ('rollout.ended', 'rollout.cancelled'))",
     },
-    from: facts('rollout_events', `${KEY}, type, ${listOf(ROLLOUT_FIELDS)}, time, _offset`, keys),
+    from: facts('rollout_events', `${KEY}, type, ${listOf(ROLLOUT_FIELDS)}, time, _offset`),
   };
 }
 
@@ -114,11 +116,11 @@ function rolloutLife(keys: string): Source {
  * Sums over the latest reward of each name. A weighted NULL makes the sum NULL and is counted; with weight 0 it is not missed. Rewards of nodes are in
  * no sum.
  */
-function rewardsOf(scopes: string, keys: string): Source {
+function rewardsOf(scopes: string): Source {
   const entity = `${KEY}, scope, trace, name`;
   const last =
     `(SELECT ${entity}, tupleElement(last, 1) AS score, tupleElement(last, 2) AS weight FROM ` +
-    `(SELECT ${entity}, argMax(tuple(score, ifNull(weight, 1.)), _offset) AS last FROM ${facts('reward_events', `${entity}, score, weight, _offset`, keys, `scope IN (${scopes})`)} ` +
+    `(SELECT ${entity}, argMax(tuple(score, ifNull(weight, 1.)), _offset) AS last FROM ${facts('reward_events', `${entity}, score, weight, _offset`, `scope IN (${scopes})`)} ` +
     `GROUP BY ${entity}))`;
   const missing = 'countIf(isNull(score) AND weight != 0)';
   return {
@@ -127,10 +129,10 @@ function rewardsOf(scopes: string, keys: string): Source {
   };
 }
 
-function errorsOf(keys: string, where = ''): Source {
+function errorsOf(where = ''): Source {
   return {
     columns: { errors: 'count()', error_type: 'argMax(type, _offset)' },
-    from: facts('errors', `${TRACE_KEY}, type, _offset`, keys, where),
+    from: facts('errors', `${TRACE_KEY}, type, _offset`, where),
   };
 }
 
@@ -161,14 +163,14 @@ const TRACE_CELLS: Readonly<Record<string, string>> = {
   output_tokens: 'if(isNull(k.node_tokens), k.completion_tokens, k.node_sampled)',
 };
 
-/** `keys` is a list of (project, run, rollout) literals, `version` an integer literal. */
-export function traceSummarySql(keys: string, version: string): string {
-  const sources = [graphs(keys), exchanges(keys), traceLife(keys), rewardsOf("'trace'", keys), errorsOf(keys, "trace != ''")];
-  const task = facts('rollout_events', `${KEY}, \`group\`, env, task_key, _offset`, keys);
+/** One row per trace of the touched rollouts; `version` is an integer literal. */
+export function traceSummarySql(touched: readonly RolloutKey[], version: string): string {
+  const sources = [graphs(), exchanges(), traceLife(), rewardsOf("'trace'"), errorsOf("trace != ''")];
+  const task = facts('rollout_events', `${KEY}, \`group\`, env, task_key, _offset`);
   const rollouts = `(SELECT ${KEY}, ${latest('`group`')} AS \`group\`, ${latest('env')} AS env, ${latest('task_key')} AS task_key FROM ${task} GROUP BY ${KEY})`;
   const join = 'k.project = o.project AND k.run = o.run AND k.rollout = o.rollout';
   const from = `${unionOf(TRACE_KEY, sources)} AS k LEFT JOIN ${rollouts} AS o ON ${join} WHERE k.trace != ''`;
-  return insertSelect('trace_summary', Object.keys(traceSummary.columns), TRACE_CELLS, from, version);
+  return insertSelect('trace_summary', Object.keys(traceSummary.columns), TRACE_CELLS, from, { touched, version });
 }
 
 const ROLLOUT_CELLS: Readonly<Record<string, string>> = {
@@ -185,7 +187,7 @@ const ROLLOUT_CELLS: Readonly<Record<string, string>> = {
 }; // prettier-ignore
 
 /** Reads the summaries of the traces, so these are written first. The reward is that of the traces plus the rewards with scope rollout. */
-export function rolloutSummarySql(keys: string, version: string): string {
+export function rolloutSummarySql(touched: readonly RolloutKey[], version: string): string {
   const columns = ['trainable', 'stop_condition', 'truncated', 'started', 'policy_version_min', 'policy_version_max', 'input_tokens', 'output_tokens', 'nodes', 'calls', 'turns', 'branches', 'cost']; // prettier-ignore
   const sums = ['nodes', 'calls', 'turns', 'branches'];
   const traces: Source = {
@@ -201,10 +203,13 @@ export function rolloutSummarySql(keys: string, version: string): string {
       // the agent that is trained and began first speaks for the rollout
       trace_stop: "argMinIf(stop_condition, (ifNull(started, toDateTime64('2200-01-01 00:00:00', 6, 'UTC')), trace), isNotNull(stop_condition) AND ifNull(trainable, true))",
     },
-    from: facts('trace_summary', `${TRACE_KEY}, ${columns.join(', ')}`, keys),
+    from: facts('trace_summary', `${TRACE_KEY}, ${columns.join(', ')}`),
   }; // prettier-ignore
-  const sources = [rolloutLife(keys), traces, rewardsOf("'trace', 'rollout'", keys), errorsOf(keys)];
-  return insertSelect('rollout_summary', Object.keys(rolloutSummary.columns), ROLLOUT_CELLS, `${unionOf(KEY, sources)} AS k`, version);
+  const sources = [rolloutLife(), traces, rewardsOf("'trace', 'rollout'"), errorsOf()];
+  return insertSelect('rollout_summary', Object.keys(rolloutSummary.columns), ROLLOUT_CELLS, `${unionOf(KEY, sources)} AS k`, {
+    touched,
+    version,
+  });
 }
 
 function insertSelect(
@@ -212,8 +217,17 @@ function insertSelect(
   columns: readonly string[],
   cells: Readonly<Record<string, string>>,
   from: string,
-  version: string,
+  { touched, version }: { readonly touched: readonly RolloutKey[]; readonly version: string },
 ): string {
   const select = columns.map((name) => (name === '_version' ? version : (cells[name] ?? `k.${name}`)));
-  return `INSERT INTO ${table} (${listOf(columns)}) ${INSERT_SETTINGS} SELECT ${select.join(', ')} FROM ${from} ${SELECT_SETTINGS}`;
+  return (
+    `INSERT INTO ${table} (${listOf(columns)}) ${INSERT_SETTINGS} WITH touched AS (${touchedSql(touched)}) ` +
+    `SELECT ${select.join(', ')} FROM ${from} ${SELECT_SETTINGS}`
+  );
+}
+
+/** The keys as rows out of one string literal: a list of tuple literals costs the planner far more than the work itself. */
+function touchedSql(touched: readonly RolloutKey[]): string {
+  const lines = touched.map((key) => JSON.stringify(key)).join('\n');
+  return `SELECT ${KEY} FROM format(JSONCompactEachRow, 'project String, run String, rollout String', ${stringLiteral(lines)})`;
 }
