@@ -67,6 +67,20 @@ test('damage inside a compressed file is named', async () => {
   assert.equal((await read(await put('bad.gz', bytes))).code, 'broken_compression');
 });
 
+test('bytes after the end of a compressed file do not hang the reader and lose nothing before them', async () => {
+  const noise = Buffer.from(Array.from({ length: 70_000 }, (_, i) => (i * 31) % 251));
+  for (const [name, whole] of [
+    ['tail.gz', gzipSync(TEXT)],
+    ['tail.zst', zstdCompressSync(TEXT)],
+  ] as const) {
+    for (const tail of [noise, Buffer.alloc(70_000)]) {
+      const result = await read(await put(name, Buffer.concat([whole, tail])));
+      assert.ok(result.bytes.equals(TEXT), name);
+      assert.ok(result.code === null || result.code === 'broken_compression' || result.code === 'truncated_body', String(result.code));
+    }
+  }
+});
+
 test('a compression bomb is stopped', async () => {
   const bomb = zstdCompressSync(Buffer.alloc(MAX_PIECE_INFLATED + 1024 * 1024));
   assert.equal((await read(await put('bomb.zst', bomb))).code, 'inflated_too_large');

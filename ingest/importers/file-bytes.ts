@@ -28,14 +28,18 @@ export async function* fileBytes(
 ): AsyncGenerator<Buffer> {
   let inflate: Inflate | null = null;
   let first = true;
-  for await (const chunk of diskChunks(path, options.signal)) {
-    if (first) inflate = inflaterFor(compressionOf(chunk));
-    first = false;
-    if (inflate === null) yield chunk;
-    else for (let at = 0; at < chunk.length; at += PIECE_BYTES) yield* outcomeOf(inflate.write(chunk.subarray(at, at + PIECE_BYTES)));
-    options.onRead?.(chunk.length);
+  try {
+    for await (const chunk of diskChunks(path, options.signal)) {
+      if (first) inflate = inflaterFor(compressionOf(chunk));
+      first = false;
+      if (inflate === null) yield chunk;
+      else for (let at = 0; at < chunk.length; at += PIECE_BYTES) yield* outcomeOf(inflate.write(chunk.subarray(at, at + PIECE_BYTES)));
+      options.onRead?.(chunk.length);
+    }
+    if (inflate !== null) yield* outcomeOf(inflate.end());
+  } finally {
+    inflate?.close();
   }
-  if (inflate !== null) yield* outcomeOf(inflate.end());
 }
 
 async function* diskChunks(path: string, signal: AbortSignal | undefined): AsyncGenerator<Buffer> {
@@ -50,7 +54,7 @@ async function* diskChunks(path: string, signal: AbortSignal | undefined): Async
 
 /** What one step inflated to, and the failure that followed it, if any: the bytes before a cut are still good. */
 type Step = { readonly chunks: Buffer[]; readonly failure: TapedeckError | null };
-type Inflate = { write(piece: Buffer): Promise<Step>; end(): Promise<Step> };
+type Inflate = { write(piece: Buffer): Promise<Step>; end(): Promise<Step>; close(): void };
 
 function inflaterFor(compression: Compression): Inflate | null {
   if (compression === 'none') return null;
@@ -93,6 +97,7 @@ function inflateWith(stream: Transform): Inflate {
       await closed;
       return take();
     },
+    close: () => void stream.destroy(),
   };
 }
 
