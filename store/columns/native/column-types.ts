@@ -4,19 +4,18 @@ import { ArrayColumn, FixedColumn, NullableColumn, StringColumn, type ArrayCell,
 
 /**
  * `sql` is the type in the table, `wire` the type in the block: LowCardinality travels as plain strings and is converted by the server
- * (`input_format_native_allow_types_conversion`, on by default). `blank` is the cell under a null flag.
+ * (`input_format_native_allow_types_conversion`, on by default).
  */
 export type ColumnType<Cell> = {
   readonly sql: string;
   readonly wire: string;
-  readonly blank: Cell;
   readonly open: () => ColumnWriter<Cell>;
 };
 
 export type CellOf<T> = T extends ColumnType<infer Cell> ? Cell : never;
 
 /** Text (lone surrogates as WTF-8) or bytes. */
-export const text: ColumnType<string | Uint8Array> = { sql: 'String', wire: 'String', blank: '', open: () => new StringColumn() };
+export const text: ColumnType<string | Uint8Array> = { sql: 'String', wire: 'String', open: () => new StringColumn() };
 
 /** Text of few distinct values. */
 export const label: ColumnType<string | Uint8Array> = { ...text, sql: 'LowCardinality(String)' };
@@ -32,53 +31,53 @@ export function fixedString(width: number): ColumnType<Uint8Array> {
     if (cell.length !== width) throw new RangeError(`a cell of FixedString(${width}) has ${cell.length} bytes`);
     buffer.set(cell, at);
   };
-  return fixed(`FixedString(${width})`, width, new Uint8Array(width), put);
+  return fixed(`FixedString(${width})`, width, put);
 }
 
 /** A UUID in canonical text. On the wire: two little-endian halves. */
-export const uuid: ColumnType<string> = fixed('UUID', 16, '00000000-0000-0000-0000-000000000000', putUuid);
+export const uuid: ColumnType<string> = fixed('UUID', 16, putUuid);
 
-export const bool: ColumnType<boolean> = fixed('Bool', 1, false, (buffer, at, cell) => {
+export const bool: ColumnType<boolean> = fixed('Bool', 1, (buffer, at, cell) => {
   buffer[at] = cell ? 1 : 0;
 });
-export const uint8: ColumnType<number> = fixed('UInt8', 1, 0, (buffer, at, cell) => {
+export const uint8: ColumnType<number> = fixed('UInt8', 1, (buffer, at, cell) => {
   buffer.writeUInt8(cell, at);
 });
-export const uint16: ColumnType<number> = fixed('UInt16', 2, 0, (buffer, at, cell) => {
+export const uint16: ColumnType<number> = fixed('UInt16', 2, (buffer, at, cell) => {
   buffer.writeUInt16LE(cell, at);
 });
-export const uint32: ColumnType<number> = fixed('UInt32', 4, 0, (buffer, at, cell) => {
+export const uint32: ColumnType<number> = fixed('UInt32', 4, (buffer, at, cell) => {
   buffer.writeUInt32LE(cell, at);
 });
-export const uint64: ColumnType<number | bigint> = fixed<number | bigint>('UInt64', 8, 0, putUint64);
-export const int64: ColumnType<number | bigint> = fixed<number | bigint>('Int64', 8, 0, putInt64);
-export const float32: ColumnType<number> = fixed('Float32', 4, 0, (buffer, at, cell) => {
+export const uint64: ColumnType<number | bigint> = fixed<number | bigint>('UInt64', 8, putUint64);
+export const int64: ColumnType<number | bigint> = fixed<number | bigint>('Int64', 8, putInt64);
+export const float32: ColumnType<number> = fixed('Float32', 4, (buffer, at, cell) => {
   buffer.writeFloatLE(cell, at);
 });
-export const float64: ColumnType<number> = fixed('Float64', 8, 0, (buffer, at, cell) => {
+export const float64: ColumnType<number> = fixed('Float64', 8, (buffer, at, cell) => {
   buffer.writeDoubleLE(cell, at);
 });
 
 /** A time in integer microseconds since 1970 UTC. */
-export const micros: ColumnType<number | bigint> = fixed<number | bigint>("DateTime64(6, 'UTC')", 8, 0, putInt64);
+export const micros: ColumnType<number | bigint> = fixed<number | bigint>("DateTime64(6, 'UTC')", 8, putInt64);
 
 export function nullable<Cell>(type: ColumnType<Cell>): ColumnType<Cell | null | undefined> {
   const sql = `Nullable(${type.wire})`;
-  return { sql, wire: sql, blank: null, open: () => new NullableColumn(type.open(), type.blank) };
+  return { sql, wire: sql, open: () => new NullableColumn(type.open()) };
 }
 
 export function array<Cell>(type: ColumnType<Cell>): ColumnType<ArrayCell<Cell>> {
-  return { sql: `Array(${type.sql})`, wire: `Array(${type.wire})`, blank: [], open: () => new ArrayColumn(type.open()) };
+  return { sql: `Array(${type.sql})`, wire: `Array(${type.wire})`, open: () => new ArrayColumn(type.open()) };
 }
 
 /** A token stream: packed arrays of this element type are copied as bytes; another element type of the same width is refused. */
 export function stream<D extends 'u8' | 'u32' | 'f32'>(dtype: D): ColumnType<PackedArray<D> | null | undefined> {
   const element = { u8: uint8, u32: uint32, f32: float32 }[dtype] as ColumnType<number>;
-  return { ...array(element), blank: null } as ColumnType<PackedArray<D> | null | undefined>;
+  return array(element) as ColumnType<PackedArray<D> | null | undefined>;
 }
 
-function fixed<Cell>(name: string, width: number, blank: Cell, put: (buffer: Buffer, at: number, cell: Cell) => void): ColumnType<Cell> {
-  return { sql: name, wire: name, blank, open: () => new FixedColumn(width, put) };
+function fixed<Cell>(name: string, width: number, put: (buffer: Buffer, at: number, cell: Cell) => void): ColumnType<Cell> {
+  return { sql: name, wire: name, open: () => new FixedColumn(width, put) };
 }
 
 function putUint64(buffer: Buffer, at: number, cell: number | bigint): void {

@@ -10,6 +10,10 @@ import { encodeWtf8 } from '../../../events/codec/wtf8.ts';
 /** Collects the cells of one column. Buffers are kept over `clear`. */
 export interface ColumnWriter<Cell> {
   append(cell: Cell): void;
+  /** Appends cells of zero bytes: 0, the empty string, the empty list. */
+  appendBlanks(count: number): void;
+  /** Size of one blank cell. */
+  readonly blankBytes: number;
   /** Bytes collected so far. */
   readonly bytes: number;
   writeTo(out: ByteWriter): void;
@@ -35,6 +39,14 @@ export class FixedColumn<Cell> implements ColumnWriter<Cell> {
 
   appendBytes(source: Uint8Array): void {
     this.#cells.bytes(source);
+  }
+
+  appendBlanks(count: number): void {
+    appendFilled(this.#cells, count * this.width, 0);
+  }
+
+  get blankBytes(): number {
+    return this.width;
   }
 
   get bytes(): number {
@@ -69,6 +81,14 @@ export class StringColumn implements ColumnWriter<string | Uint8Array> {
       this.#last = cell;
       this.#lastEnd = this.#cells.length;
     }
+  }
+
+  appendBlanks(count: number): void {
+    appendFilled(this.#cells, count, 0);
+  }
+
+  get blankBytes(): number {
+    return 1;
   }
 
   #appendLast(): void {
@@ -134,34 +154,56 @@ export class StringColumn implements ColumnWriter<string | Uint8Array> {
   }
 }
 
-/** Null flags beside a column that holds `blank` where the flag is set. `undefined` counts as null. */
+/** Null flags beside a column that holds blanks where the flag is set. `undefined` counts as null. Nulls are only counted until a value comes. */
 export class NullableColumn<Cell> implements ColumnWriter<Cell | null | undefined> {
   readonly #inner: ColumnWriter<Cell>;
-  readonly #blank: Cell;
-  readonly #nulls = new ByteWriter(64);
+  readonly #flags = new ByteWriter(64);
+  #pending = 0;
 
-  constructor(inner: ColumnWriter<Cell>, blank: Cell) {
+  constructor(inner: ColumnWriter<Cell>) {
     this.#inner = inner;
-    this.#blank = blank;
   }
 
   append(cell: Cell | null | undefined): void {
-    const isNull = cell === null || cell === undefined;
-    this.#nulls.byte(isNull ? 1 : 0);
-    this.#inner.append(isNull ? this.#blank : cell);
+    if (cell === null || cell === undefined) {
+      this.#pending++;
+      return;
+    }
+    this.#flush();
+    this.#flags.byte(0);
+    this.#inner.append(cell);
+  }
+
+  appendBlanks(count: number): void {
+    this.#flush();
+    appendFilled(this.#flags, count, 0);
+    this.#inner.appendBlanks(count);
+  }
+
+  get blankBytes(): number {
+    return 1 + this.#inner.blankBytes;
+  }
+
+  #flush(): void {
+    if (this.#pending === 0) return;
+    appendFilled(this.#flags, this.#pending, 1);
+    this.#inner.appendBlanks(this.#pending);
+    this.#pending = 0;
   }
 
   get bytes(): number {
-    return this.#nulls.length + this.#inner.bytes;
+    return this.#flags.length + this.#inner.bytes + this.#pending * this.blankBytes;
   }
 
   writeTo(out: ByteWriter): void {
-    out.bytes(this.#nulls.view());
+    this.#flush();
+    out.bytes(this.#flags.view());
     this.#inner.writeTo(out);
   }
 
   clear(): void {
-    this.#nulls.clear();
+    this.#pending = 0;
+    this.#flags.clear();
     this.#inner.clear();
   }
 }
@@ -169,30 +211,55 @@ export class NullableColumn<Cell> implements ColumnWriter<Cell | null | undefine
 /** What an array cell may be: packed or typed arrays of the same element width are copied as bytes, anything else cell by cell. */
 export type ArrayCell<Cell> = Iterable<Cell> | PackedArray | null | undefined;
 
-/** Lists. null and undefined are written as the empty list: ClickHouse has no null list, so presence is a column of its own. */
+/**
+ * Lists. null and undefined are written as the empty list: ClickHouse has no null list, so presence is a column of its own. Empty lists are only
+ * counted until a list with elements comes.
+ */
 export class ArrayColumn<Cell> implements ColumnWriter<ArrayCell<Cell>> {
   readonly #inner: ColumnWriter<Cell>;
   readonly #ends = new ByteWriter(256);
   #elements = 0;
+  #pending = 0;
 
   constructor(inner: ColumnWriter<Cell>) {
     this.#inner = inner;
   }
 
   append(cell: ArrayCell<Cell>): void {
+    if (cell === null || cell === undefined) {
+      this.#pending++;
+      return;
+    }
+    this.#flush();
     if (cell instanceof PackedArray) this.#appendPacked(cell);
     else if (ArrayBuffer.isView(cell)) this.#appendPacked(PackedArray.of(cell as Uint8Array));
-    else if (cell !== null && cell !== undefined) {
+    else {
       for (const element of cell) {
         this.#inner.append(element);
         this.#elements++;
       }
     }
+    this.#appendEnd();
+  }
+
+  appendBlanks(count: number): void {
+    this.#pending += count;
+  }
+
+  get blankBytes(): number {
+    return END_BYTES;
+  }
+
+  #flush(): void {
+    for (; this.#pending > 0; this.#pending--) this.#appendEnd();
+  }
+
+  #appendEnd(): void {
     const ends = this.#ends;
-    const buffer = ends.reserve(8);
+    const buffer = ends.reserve(END_BYTES);
     buffer.writeUInt32LE(this.#elements % 2 ** 32, ends.length);
     buffer.writeUInt32LE(Math.floor(this.#elements / 2 ** 32), ends.length + 4);
-    ends.length += 8;
+    ends.length += END_BYTES;
   }
 
   #appendPacked(cell: PackedArray): void {
@@ -205,19 +272,28 @@ export class ArrayColumn<Cell> implements ColumnWriter<ArrayCell<Cell>> {
   }
 
   get bytes(): number {
-    return this.#ends.length + this.#inner.bytes;
+    return this.#ends.length + this.#inner.bytes + this.#pending * END_BYTES;
   }
 
   writeTo(out: ByteWriter): void {
+    this.#flush();
     out.bytes(this.#ends.view());
     this.#inner.writeTo(out);
   }
 
   clear(): void {
+    this.#pending = 0;
     this.#ends.clear();
     this.#inner.clear();
     this.#elements = 0;
   }
+}
+
+const END_BYTES = 8;
+
+function appendFilled(out: ByteWriter, count: number, byte: number): void {
+  out.reserve(count).fill(byte, out.length, out.length + count);
+  out.length += count;
 }
 
 export function varintSize(value: number): number {
