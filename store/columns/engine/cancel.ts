@@ -10,7 +10,7 @@ const REPEAT_MS = 100;
  */
 export async function killUntilSettled(control: EngineSession, queryId: string, settled: AbortSignal, clock: Clock): Promise<void> {
   while (!settled.aborted) {
-    await control.queryAsync(`KILL QUERY WHERE Settings['log_comment'] = ${quoteText(queryId)} ASYNC FORMAT Null`).catch(() => undefined);
+    await control.run(`KILL QUERY WHERE Settings['log_comment'] = ${quoteText(queryId)} ASYNC FORMAT Null`).catch(() => undefined);
     await clock.sleep(REPEAT_MS, settled).catch(() => undefined);
   }
 }

@@ -104,9 +104,9 @@ async function runStatement(
     statement.kind === 'insert'
       ? `${statement.head}\nFROM INFILE ${quoteText(place.file as string)} ${statement.clauses}\nFORMAT ${statement.format}`
       : statement.text;
-  const result = await session.queryAsync(sql, { format: job.format });
+  const result = await session.run(sql, job.format);
   if (statement.kind === 'plain') {
-    const bytes = result.bytes();
+    const bytes = result.bytes;
     if (bytes.length > 0) await job.reply.write(bytes);
   }
   const isWrite = statement.kind === 'insert';
@@ -128,7 +128,7 @@ async function streamRows(
   const tail = statement.format === null ? `FORMAT ${job.format}` : statement.tail;
   const head = statement.verb === 'KILL' ? killByComment(statement.head) : statement.head;
   const sql = `${head}\nINTO OUTFILE ${quoteText(path)} APPEND ${tail}`;
-  const running = session.queryAsync(sql).finally(() => {
+  const running = session.run(sql).finally(() => {
     settled.abort();
     fifo.writerIsDone();
   });

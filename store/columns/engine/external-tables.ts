@@ -20,7 +20,7 @@ export function externalTables(context: EngineContext, request: EngineRequest, f
   return async (session) => {
     const made: string[] = [];
     const undo = async (): Promise<void> => {
-      for (const name of made) await session.queryAsync(`DROP TEMPORARY TABLE IF EXISTS ${quoteName(name)}`);
+      for (const name of made) await session.run(`DROP TEMPORARY TABLE IF EXISTS ${quoteName(name)}`);
     };
     try {
       for (const file of files) {
@@ -47,11 +47,9 @@ async function makeTable(context: EngineContext, request: EngineRequest, session
   const path = join(context.spoolDirectory, uuidV7(context.clock, context.random));
   await writeFile(path, file.bytes, { mode: 0o600 });
   try {
-    await session.queryAsync(`CREATE TEMPORARY TABLE ${quoteName(file.name)} (${structure}) ENGINE = Memory`);
+    await session.run(`CREATE TEMPORARY TABLE ${quoteName(file.name)} (${structure}) ENGINE = Memory`);
     if (file.bytes.length === 0) return;
-    await session.queryAsync(
-      `INSERT INTO ${quoteName(file.name)} FROM INFILE ${quoteText(path)} SETTINGS async_insert = 0 FORMAT ${format}`,
-    );
+    await session.run(`INSERT INTO ${quoteName(file.name)} FROM INFILE ${quoteText(path)} SETTINGS async_insert = 0 FORMAT ${format}`);
   } finally {
     await rm(path, { force: true });
   }

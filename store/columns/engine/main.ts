@@ -52,7 +52,7 @@ async function stop(code: number): Promise<never> {
     const { engine, server } = running;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     server.closeAllConnections();
-    await engine.context.control.queryAsync('KILL QUERY WHERE 1 ASYNC FORMAT Null').catch(() => undefined);
+    await engine.context.control.run('KILL QUERY WHERE 1 ASYNC FORMAT Null').catch(() => undefined);
     await closed;
     while (engine.context.running.size > 0) await systemClock.sleep(10);
     engine.close();

@@ -88,9 +88,9 @@ function lockHolder(directory: string): number | null {
 }
 
 async function column(session: EngineSession, sql: string): Promise<string[]> {
-  const result = await session.queryAsync(sql, { format: 'JSONCompactEachRow' });
-  return result
-    .text()
+  const result = await session.run(sql, 'JSONCompactEachRow');
+  return result.bytes
+    .toString()
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => (JSON.parse(line) as [string])[0]);

@@ -56,7 +56,7 @@ export function createSessions(directory: string, clock: Clock): Sessions {
       throw refusal(202, 'TOO_MANY_SIMULTANEOUS_QUERIES', `More than ${MAX_NAMED_SESSIONS} sessions are open`);
     const entry: Named = { session: openSession(directory), isBusy: true, idle: new AbortController(), seenParameters: new Set() };
     named.set(request.id, entry);
-    await entry.session.queryAsync(setStatement(Object.entries(SESSION_DEFAULTS)));
+    await entry.session.run(setStatement(Object.entries(SESSION_DEFAULTS)));
     return entry;
   };
   const giveBack = (request: NonNullable<EngineRequest['session']>, entry: Named): void => {
@@ -85,7 +85,7 @@ export function createSessions(directory: string, clock: Clock): Sessions {
       refuseStaleParameters(entry, request, statement);
       if (prepare) undo.push(await prepare(entry.session));
       undo.push(await remember(entry.session, request, settings));
-      await entry.session.queryAsync(setStatement([...settingsOf(request, settings, queryId)]));
+      await entry.session.run(setStatement([...settingsOf(request, settings, queryId)]));
     } catch (error) {
       await undoAll(undo);
       giveBack(request.session, entry);
@@ -109,8 +109,8 @@ export function createSessions(directory: string, clock: Clock): Sessions {
       const session = openSession(directory);
       try {
         await prepare?.(session);
-        if (request.database !== null) await session.queryAsync(`USE ${quoteName(request.database)}`);
-        await session.queryAsync(setStatement([...Object.entries(SESSION_DEFAULTS), ...settingsOf(request, settings, queryId)]));
+        if (request.database !== null) await session.run(`USE ${quoteName(request.database)}`);
+        await session.run(setStatement([...Object.entries(SESSION_DEFAULTS), ...settingsOf(request, settings, queryId)]));
       } catch (error) {
         session.close();
         throw error;
@@ -143,20 +143,18 @@ async function remember(
   const before: [string, string][] = [];
   if (names.length > 0) {
     const list = names.map(quoteText).join(', ');
-    const result = await session.queryAsync(`SELECT name, value FROM system.settings WHERE name IN (${list})`, {
-      format: 'JSONCompactEachRow',
-    });
-    for (const line of result.text().split('\n')) if (line !== '') before.push(JSON.parse(line) as [string, string]);
+    const result = await session.run(`SELECT name, value FROM system.settings WHERE name IN (${list})`, 'JSONCompactEachRow');
+    for (const line of result.bytes.toString().split('\n')) if (line !== '') before.push(JSON.parse(line) as [string, string]);
   }
   let database: string | null = null;
   if (request.database !== null) {
-    const result = await session.queryAsync('SELECT currentDatabase()', { format: 'JSONCompactEachRow' });
-    database = (JSON.parse(result.text()) as [string])[0];
-    await session.queryAsync(`USE ${quoteName(request.database)}`);
+    const result = await session.run('SELECT currentDatabase()', 'JSONCompactEachRow');
+    database = (JSON.parse(result.bytes.toString()) as [string])[0];
+    await session.run(`USE ${quoteName(request.database)}`);
   }
   return async () => {
-    if (before.length > 0) await session.queryAsync(setStatement(before));
-    if (database !== null) await session.queryAsync(`USE ${quoteName(database)}`);
+    if (before.length > 0) await session.run(setStatement(before));
+    if (database !== null) await session.run(`USE ${quoteName(database)}`);
   };
 }
 

@@ -22,7 +22,9 @@ export function load({ connect, target }: Access): void {
       const residentBytes = (): number => server.residentBytes?.() ?? 0;
       if (server.residentBytes === undefined) return t.skip('the memory of a remote server cannot be seen');
       const reader = connect();
-      const { stream } = await reader.exec({ query: 'SELECT number, randomPrintableASCII(1000) AS s FROM numbers(400000) FORMAT Native' });
+      const { stream } = await reader.exec({
+        query: 'SELECT number, randomPrintableASCII(1000) AS s FROM numbers(400000) SETTINGS max_block_size = 5000 FORMAT Native',
+      });
       const before = residentBytes();
       let size = 0;
       let largest = 0;
