@@ -54,7 +54,7 @@ function cutMap(cursor: Cursor, entries: number, reasoningKey: string): MessageC
     const keyAt = cursor.at;
     skipItem(cursor, 1);
     const valueAt = cursor.at;
-    cborToJson(bytes, keyAt, valueAt, scratch, WITHOUT_STREAMS);
+    if (!writePlainKey(bytes, keyAt, valueAt)) cborToJson(bytes, keyAt, valueAt, scratch, WITHOUT_STREAMS);
     scratch.byte(0x3a);
     readHead(cursor);
     if (cursor.major === MAJOR.text && cursor.value !== INDEFINITE) {
@@ -86,3 +86,22 @@ function isKey(bytes: Uint8Array, start: number, end: number, key: string): bool
   for (let i = 0; i < key.length; i++) if (bytes[start + 1 + i] !== key.charCodeAt(i)) return false;
   return true;
 }
+
+/** Writes a short key of letters, digits and underscores as it is; anything else is left to the JSON writer. */
+function writePlainKey(bytes: Uint8Array, start: number, end: number): boolean {
+  const length = end - start - 1;
+  if ((bytes[start] as number) !== 0x60 + length || length > MAX_SHORT_KEY) return false;
+  const out = scratch.reserve(length + 2);
+  const at = scratch.length;
+  for (let i = 0; i < length; i++) {
+    const byte = bytes[start + 1 + i] as number;
+    if (IS_PLAIN[byte] === 0) return false;
+    out[at + 1 + i] = byte;
+  }
+  out[at] = out[at + length + 1] = 0x22;
+  scratch.length = at + length + 2;
+  return true;
+}
+
+const MAX_SHORT_KEY = 23;
+const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) => (/\w/.test(String.fromCharCode(byte)) && byte < 128 ? 1 : 0));

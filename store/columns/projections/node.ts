@@ -30,7 +30,7 @@ export function projectNode(stored: StoredOf<'node.appended'>, out: Block): void
   const { time } = event;
   const versions = versionsOf(data, tokens);
   const ids = tokens === null ? null : tokens.ids.length;
-  const sampledIds = tokens === null ? null : countOnes(tokens.mask.bytes);
+  const sampledIds = tokens === null ? null : sampledCount(tokens);
   out.nodes.add({
     project, run, rollout, trace, index, parent, role, sampled, tokens: ids, sampled_tokens: sampledIds,
     policy_version_min: versions.min, policy_version_max: versions.max, call, time, _hash: stored.hash.data, _partition, _offset,
@@ -110,9 +110,12 @@ function versionsOf(data: Node, tokens: Tokens | null): { min: number | null; ma
   return { min, max, last: given ?? (runs.at(-1) as { version: number }).version };
 }
 
-function countOnes(mask: Uint8Array): number {
+/** Log-probabilities are compact, one per sampled token (events/check-tokens.ts); without them the ones of the mask are counted. */
+function sampledCount(tokens: Tokens): number {
+  if (tokens.logprobs) return tokens.logprobs.length;
+  const mask = tokens.mask.bytes;
   let ones = 0;
-  for (let i = 0; i < mask.length; i++) if (mask[i] !== 0) ones++;
+  for (let i = 0; i < mask.length; i++) ones += mask[i] as number;
   return ones;
 }
 

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
+import { ByteWriter } from '../../../base/byte-writer.ts';
 import { systemClock } from '../../../base/clock.ts';
+import { cborToJson } from '../../../events/codec/cbor-to-json.ts';
+import { contentHash } from '../../../events/content-hash.ts';
+import { readEvent } from '../../../events/read-event.ts';
 import { EVENT_TYPES } from '../../../events/registry.ts';
 import { migrate } from '../../../migrations/migrate.ts';
 import type { ColumnStore } from '../column-store.ts';
@@ -11,8 +16,13 @@ import { refreshSummaries, summaryVersion } from '../summaries.ts';
 import { openTestStore, type TestStore } from '../test-store.ts';
 import { CATALOGUE } from '../views/catalogue.ts';
 import { ensureProject } from '../views/ensure-project.ts';
+import { nodes as nodesView } from '../views/trace-views.ts';
 import { viewSelect } from '../views/view.ts';
-import { insertEvents, storedWorld, WORLD } from './test-world.ts';
+import { createBlock } from './block.ts';
+import { ledger, NO_REASON } from './ledger.ts';
+import { locate } from './locate.ts';
+import { project } from './project.ts';
+import { insertEvents, storedWorld, storeEvent, WORLD } from './test-world.ts';
 
 const DATABASE = 'store';
 /** All names have one length: a record's size is part of the answers. */
@@ -89,7 +99,7 @@ test('messages come back whole: text, reasoning, parts, slashes, control charact
   assert.equal(rows[2]?.['text'], 'part one\npart two');
   assert.deepEqual(rows[1]?.['tool_calls'], [{ id: 'c1', name: 'search', arguments: '{"q": 1}' }]);
   assert.equal(rows[2]?.['tool_call_id'], 'c1');
-  assert.ok(!(rows[0]?.['message'] as string).includes('\\/'));
+  assert.ok(!String(rows[0]?.['message']).includes('\\/'));
   const lone = Buffer.concat([Buffer.from('lone '), Buffer.from([0xed, 0xa0, 0x80]), Buffer.from(' surrogate')]);
   assert.deepEqual(await one("SELECT hex(text) AS bytes FROM nodes WHERE trace = 'trace-1' AND index = 3"), {
     bytes: lone.toString('hex').toUpperCase(),
@@ -212,4 +222,72 @@ test('late rewards, links and ends: any order of arrival that keeps each series 
     }),
     { numRuns: 4, endOnFailure: true },
   );
+});
+
+test('any message comes back whole, whatever its keys, order and characters', async () => {
+  const key = fc.oneof(
+    fc.constantFrom('role', 'content', 'reasoning', 'reasoning_content', 'tool_calls', 'name', '__proto__', 'a"b', 'é'),
+    fc.string({ unit: 'binary', maxLength: 30 }),
+  );
+  const text = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 200 }),
+    fc.constantFrom('', '/', '\\/', '</script>', '\u2028\u2029', '\ud800', '\u0000\u001f\u007f', '🦜"\\\n'),
+  );
+  const value = fc.oneof(
+    text,
+    fc.integer(),
+    fc.constantFrom(null, true, 0.5),
+    fc.array(text, { maxLength: 3 }),
+    fc.dictionary(key, text, { maxKeys: 3 }),
+  );
+  const message = fc
+    .uniqueArray(fc.tuple(key, value), { selector: ([name]) => name, maxLength: 6 })
+    .map((entries) => Object.fromEntries(entries));
+  const messages = fc.sample(message, 400);
+  const project = nameOf(runs++);
+  const drafts = messages.map((one, index) => ({
+    type: 'node.appended' as const,
+    ...MESSAGE_IDS,
+    data: { index, role: 'user', sampled: false, message: one },
+  }));
+  const events = drafts.map((draft, offset) => storeEvent(draft, { project, partition: 1, offset, seed: offset + 1 }));
+  await insertEvents(store, events);
+  const found = await store.rows<{ index: number; message: string; text: string | null }>(
+    viewSelect(nodesView, { db: `${DATABASE}.`, project: stringLiteral(project) }).replace(/ SETTINGS.*/, ' ORDER BY t.`index`'),
+  );
+  const wanted = events.map(({ slice }) => {
+    const out = new ByteWriter();
+    const range = locate(slice, ['data', 'message']);
+    assert.ok(range);
+    cborToJson(slice, range.start, range.end, out, { streams: false });
+    return JSON.stringify(JSON.parse(out.view().toString('utf8')));
+  });
+  assert.deepEqual(
+    found.map((row) => JSON.stringify(JSON.parse(row.message))),
+    wanted,
+  );
+});
+
+const MESSAGE_IDS = { run: 'run-1', rollout: 'rollout-1', trace: 'trace-1' };
+
+test('every golden fixture is projected, and its rows arrive', async () => {
+  await forgetPlaces();
+  const folder = new URL('../../../events/fixtures/v1/', import.meta.url);
+  const files = readdirSync(folder).filter((name) => name.endsWith('.cbor'));
+  const block = createBlock();
+  const offsets = { events: 0, feeds: 0 };
+  for (const file of files) {
+    const slice = readFileSync(new URL(file, folder));
+    const read = readEvent(slice);
+    assert.ok(read.ok, file);
+    const { topic } = EVENT_TYPES[read.value.type];
+    const stored = { event: read.value, slice, topic, partition: 2, offset: offsets[topic]++, hash: contentHash(slice) };
+    const before = block.tables.reduce((sum, table) => sum + table.rows, 0);
+    project(stored, block);
+    assert.ok(block.tables.reduce((sum, table) => sum + table.rows, 0) > before, file);
+    ledger(stored, 'stored', NO_REASON, block);
+  }
+  await insertEvents(store, [], block);
+  const [row] = await store.rows<{ n: string }>('SELECT count() AS n FROM log_index FINAL');
+  assert.equal(Number(row?.n), files.length);
 });
