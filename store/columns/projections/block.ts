@@ -1,5 +1,4 @@
 /** One block on its way into the store: a builder per table, and what the block touched. */
-import type { TapedeckEvent, Topic } from '../../../events/registry.ts';
 import { openBlock, type TableBlock, type TableSpec } from '../native/table-block.ts';
 import { callPayloads } from '../tables/call-payloads.ts';
 import { calls } from '../tables/calls.ts';
@@ -30,16 +29,6 @@ import { tracePayloads } from '../tables/trace-payloads.ts';
 import { trainerAnnotations } from '../tables/trainer-annotations.ts';
 import { trainerSteps } from '../tables/trainer-steps.ts';
 import { Touched } from './touched.ts';
-
-/** A checked event at its place in the log. `slice` are its original CBOR bytes; hashes are 16 bytes each (events/content-hash.ts). */
-export type StoredEvent<E extends TapedeckEvent = TapedeckEvent> = {
-  readonly event: E;
-  readonly slice: Uint8Array;
-  readonly topic: Topic;
-  readonly partition: number;
-  readonly offset: number;
-  readonly hash: { readonly event: Uint8Array; readonly data: Uint8Array };
-};
 
 /** The tables a block fills, in the order in which they are inserted: `log_index` is last, because its rows say that all others are there. */
 export const BLOCK_TABLES = {

@@ -1,9 +1,9 @@
 /** Rewards, metrics, errors, notes and links: what is said about entities. */
 import type { TapedeckEvent } from '../../../events/registry.ts';
-import type { Block, StoredEvent } from './block.ts';
+import type { Block } from './block.ts';
 import { jsonText } from './json-text.ts';
 import { NO_NODE } from './position.ts';
-import { keysOf, positionOf, type StoredOf } from './stored-event.ts';
+import { keysOf, positionOf, type StoredOf, type StoredEvent } from './stored-event.ts';
 
 export function projectReward(stored: StoredOf<'reward.assigned'>, out: Block): void {
   const { event } = stored;

@@ -1,8 +1,8 @@
 /** The books: what became of every record of the log. */
 import type { ErrorCode } from '../../../base/errors.ts';
 import type { Topic } from '../../../events/registry.ts';
-import type { Block, StoredEvent } from './block.ts';
-import { keysOf, positionOf } from './stored-event.ts';
+import type { Block } from './block.ts';
+import { keysOf, positionOf, type StoredEvent } from './stored-event.ts';
 
 export type LedgerStatus = 'stored' | 'duplicate' | 'conflict' | 'dead' | 'deleted';
 

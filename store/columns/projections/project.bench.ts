@@ -3,9 +3,10 @@ import { decodeCbor } from '../../../events/codec/cbor-decode.ts';
 import { encodeEvent } from '../../../events/codec/cbor-encode.ts';
 import { sampleNode } from '../../../events/codec/sample-events.ts';
 import type { TapedeckEvent } from '../../../events/registry.ts';
-import { createBlock, type StoredEvent } from './block.ts';
+import { createBlock } from './block.ts';
 import { ledger, NO_REASON } from './ledger.ts';
 import { project } from './project.ts';
+import type { StoredEvent } from './stored-event.ts';
 
 const EVENTS = 500;
 const LIMIT_US = 12;

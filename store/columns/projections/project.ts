@@ -2,7 +2,7 @@
  * The projection: one checked event at its position -> rows. Pure and stateless: nothing but the event and its position decides the rows, so a
  * rebuild gives the same tables. The rows of `log_index`, `event_ids` and `dead_letters` are in ledger.ts: they depend on the projector's decision.
  */
-import type { Block, StoredEvent } from './block.ts';
+import type { Block } from './block.ts';
 import { projectCall, projectTool } from './call.ts';
 import { projectFeed, type FeedEventType } from './feed.ts';
 import { projectError, projectLink, projectMetric, projectNote, projectReward } from './judgement.ts';
@@ -10,7 +10,7 @@ import {
   projectGroupSealed, projectRolloutEnd, projectRolloutStarted, projectRun, projectTraceEnded, projectTraceStarted,
 } from './lifecycle-events.ts'; // prettier-ignore
 import { projectNode } from './node.ts';
-import { keysOf, positionOf, type StoredOf } from './stored-event.ts';
+import { keysOf, positionOf, type StoredOf, type StoredEvent } from './stored-event.ts';
 import { projectAnnotation, projectPolicy, projectReference, projectStep } from './trainer.ts';
 
 export function project(stored: StoredEvent, out: Block): void {

@@ -1,7 +1,16 @@
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
-import type { EventOf, EventType, TapedeckEvent } from '../../../events/registry.ts';
-import type { StoredEvent } from './block.ts';
+import type { EventOf, EventType, TapedeckEvent, Topic } from '../../../events/registry.ts';
 import { storePartition } from './position.ts';
+
+/** A checked event at its place in the log. `slice` are its original CBOR bytes; hashes are 16 bytes each (events/content-hash.ts). */
+export type StoredEvent<E extends TapedeckEvent = TapedeckEvent> = {
+  readonly event: E;
+  readonly slice: Uint8Array;
+  readonly topic: Topic;
+  readonly partition: number;
+  readonly offset: number;
+  readonly hash: { readonly event: Uint8Array; readonly data: Uint8Array };
+};
 
 export type StoredOf<T extends EventType> = StoredEvent<EventOf<T>>;
 

@@ -7,9 +7,10 @@ import { PackedArray } from '../../../events/packed-array.ts';
 import { readEvent } from '../../../events/read-event.ts';
 import { EVENT_TYPES, type EventType, type Topic } from '../../../events/registry.ts';
 import type { ColumnStore } from '../column-store.ts';
-import { createBlock, type Block, type StoredEvent } from './block.ts';
+import { createBlock, type Block } from './block.ts';
 import { ledger, NO_REASON } from './ledger.ts';
 import { project } from './project.ts';
+import type { StoredEvent } from './stored-event.ts';
 
 export type Draft = { readonly type: EventType; readonly data: object } & Partial<Record<'run' | 'group' | 'rollout' | 'trace', string>>;
 
