@@ -78,8 +78,9 @@ describe(`crash campaign, seed ${SEED}`, () => {
     await start();
     await server.ready();
     for (let n = 1; n <= 3; n++) {
+      await sleep(random.next() * 500);
       const engine = engineOf(server);
-      const traced = await killAtRename(engine, n);
+      const traced = await killAtRename(engine);
       for (let i = 0; i < 200 && isAlive(engine); i++) await sleep(50);
       assert.ok(!isAlive(engine), 'the injected kill did not happen');
       await traced.stop();

@@ -1,4 +1,4 @@
-/** Kills a process inside a system call: strace injects SIGKILL at the n-th rename, which is where a part becomes visible. */
+/** Kills a process inside a system call: strace injects SIGKILL at the next rename, which is where a part becomes visible. */
 import { execFile, spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -13,10 +13,10 @@ export async function whyNoStrace(): Promise<string | false> {
   }
 }
 
-/** Attaches to all threads of `pid`; the n-th rename from now on ends it. Resolves when attached. */
-export async function killAtRename(pid: number, n: number): Promise<{ stop(): Promise<void> }> {
+/** Attaches to all threads of `pid`; the next rename of any of them ends it. Resolves when attached. */
+export async function killAtRename(pid: number): Promise<{ stop(): Promise<void> }> {
   const calls = 'rename,renameat,renameat2';
-  const child = spawn('strace', ['-f', '-qq', '-e', `trace=${calls}`, '-e', `inject=${calls}:signal=KILL:when=${n}`, '-p', String(pid)], {
+  const child = spawn('strace', ['-f', '-qq', '-e', `trace=${calls}`, '-e', `inject=${calls}:signal=KILL`, '-p', String(pid)], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
