@@ -1,18 +1,14 @@
 /**
- * How one append lies in the embedded log: up to about 1 MiB of records become one stored value,
- *
- *   byte 0      format (1)
- *   byte 1      0 = plain, 1 = zstd
- *   bytes 2-5   CRC-32, started with byte 1, of everything from byte 6 on, little-endian
- *   bytes 6-9   length of the body before compression, little-endian
- *   bytes 10-   body: per record u32 key length and u32 value length, then all keys, then all values
- *
- * The number of records is in the key under which the value is stored (log-database.ts).
+ * How appends lie in the embedded log. Up to about 1 MiB of records become one stored value: per record u32 key length and u32 value length (little-endian), then
+ * all keys, then all values; the whole compressed or not. What is needed to read it (its seal, and the number of records) is in the key under which it is
+ * stored (log-database.ts).
  */
 import { promisify } from 'node:util';
-import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
+import { crc32, zstdDecompress } from 'node:zlib';
 import { TapedeckError } from '../../base/errors.ts';
 import type { LogRecord } from './event-log.ts';
+import { createZstdEncoder } from './zstd-encoder.ts';
+import type { ZstdEncoder } from './zstd-encoder.ts';
 
 /**
  * `fast` is zstd at a strongly negative level: no entropy coding, it removes only what is cheap to remove (zero bytes of token ids, masks, repeated keys).
@@ -20,32 +16,58 @@ import type { LogRecord } from './event-log.ts';
  */
 export type LogCompression = 'none' | 'fast' | 'zstd';
 
-const FORMAT = 1;
-const HEADER_BYTES = 10;
+export type Seal = {
+  readonly method: 'plain' | 'zstd';
+  /** Length before compression. */
+  readonly length: number;
+  /** CRC-32 of the stored bytes. */
+  readonly checksum: number;
+};
+
+export type EncodedBatch = {
+  readonly count: number;
+  readonly seal: Seal;
+  readonly bytes: Buffer;
+  /** Gives the memory of `bytes` back, once it is stored. */
+  readonly release: () => void;
+};
+
 const LEVELS = { fast: -50, zstd: 1 } as const;
 /** Below this a value takes as many 4 KiB pages compressed as plain, and the fixed cost of a compression is felt. */
 const COMPRESS_FROM_BYTES = 12 * 1024;
 /** A reader inflates a value whole, so appends are cut at about this size. */
 const VALUE_BYTES = 1024 * 1024;
 const LENGTHS_BYTES = 8;
+/** Fresh memory of this size costs more (page faults, garbage collection) than filling it: frames from here on come from a pool. */
+const POOL_FROM_BYTES = 64 * 1024;
+const POOLED_FRAMES = 16;
 
-const compress = promisify(zstdCompress);
 const inflate = promisify(zstdDecompress);
+const pool: Buffer[] = [];
 
-export type EncodedBatch = { readonly count: number; readonly bytes: Buffer };
+export type BatchEncoder = {
+  /** Cuts the records of one append into values. The bytes of the records are copied before this returns its promise. */
+  encode(records: readonly LogRecord[]): Promise<EncodedBatch[]>;
+  close(): void;
+};
 
-/** Cuts the records of one append into values. The bytes of the records are copied before this returns its promise. */
-export function encodeBatches(records: readonly LogRecord[], compression: LogCompression): Promise<EncodedBatch[]> {
-  const encoded: Promise<EncodedBatch>[] = [];
-  for (let start = 0; start < records.length;) {
-    let end = start;
-    let bytes = 0;
-    do bytes += recordBytes(records[end++] as LogRecord);
-    while (end < records.length && bytes + recordBytes(records[end] as LogRecord) <= VALUE_BYTES);
-    encoded.push(encodeBatch(frame(records, start, end, bytes), end - start, compression));
-    start = end;
-  }
-  return Promise.all(encoded);
+export function createBatchEncoder(compression: LogCompression): BatchEncoder {
+  const zstd = compression === 'none' ? null : createZstdEncoder(LEVELS[compression]);
+  return {
+    encode: (records) => {
+      const encoded: Promise<EncodedBatch>[] = [];
+      for (let start = 0; start < records.length;) {
+        let end = start;
+        let bytes = 0;
+        do bytes += recordBytes(records[end++] as LogRecord);
+        while (end < records.length && bytes + recordBytes(records[end] as LogRecord) <= VALUE_BYTES);
+        encoded.push(encodeBatch(frame(records, start, end, bytes), end - start, zstd));
+        start = end;
+      }
+      return Promise.all(encoded);
+    },
+    close: () => zstd?.close(),
+  };
 }
 
 /** Bytes that a record takes in a batch before compression. */
@@ -54,9 +76,9 @@ export function recordBytes(record: LogRecord): number {
 }
 
 function frame(records: readonly LogRecord[], start: number, end: number, bytes: number): Buffer {
-  const framed = Buffer.allocUnsafeSlow(HEADER_BYTES + bytes);
-  let lengths = HEADER_BYTES;
-  let keys = HEADER_BYTES + (end - start) * LENGTHS_BYTES;
+  const framed = takeMemory(bytes);
+  let lengths = 0;
+  let keys = (end - start) * LENGTHS_BYTES;
   let values = keys;
   for (let i = start; i < end; i++) values += (records[i] as LogRecord).key.length;
   for (let i = start; i < end; i++) {
@@ -72,39 +94,37 @@ function frame(records: readonly LogRecord[], start: number, end: number, bytes:
   return framed;
 }
 
-async function encodeBatch(framed: Buffer, count: number, compression: LogCompression): Promise<EncodedBatch> {
-  const body = framed.subarray(HEADER_BYTES);
-  if (compression === 'none' || framed.length < COMPRESS_FROM_BYTES) return { count, bytes: seal(framed, 0, body.length) };
-  const packed = await compress(body, {
-    params: { [constants.ZSTD_c_compressionLevel]: LEVELS[compression] },
-    pledgedSrcSize: body.length,
-    chunkSize: body.length + (body.length >> 7) + 512,
-  });
-  if (packed.length >= body.length) return { count, bytes: seal(framed, 0, body.length) };
-  const stored = Buffer.allocUnsafeSlow(HEADER_BYTES + packed.length);
-  stored.set(packed, HEADER_BYTES);
-  return { count, bytes: seal(stored, 1, body.length) };
+async function encodeBatch(framed: Buffer, count: number, zstd: ZstdEncoder | null): Promise<EncodedBatch> {
+  const { length } = framed;
+  if (zstd === null || length < COMPRESS_FROM_BYTES) return sealed(framed, count, 'plain', length);
+  // Compressed values that would not be shorter do not fit.
+  const packed = takeMemory(length);
+  const packedLength = await zstd.compress(framed, packed);
+  giveMemory(packedLength === null ? packed : framed);
+  return packedLength === null ? sealed(framed, count, 'plain', length) : sealed(packed.subarray(0, packedLength), count, 'zstd', length);
 }
 
-function seal(stored: Buffer, method: number, bodyLength: number): Buffer {
-  stored[0] = FORMAT;
-  stored[1] = method;
-  stored.writeUInt32LE(bodyLength, 6);
-  stored.writeUInt32LE(crc32(stored.subarray(6), method), 2);
-  return stored;
+function sealed(bytes: Buffer, count: number, method: Seal['method'], length: number): EncodedBatch {
+  return { count, bytes, seal: { method, length, checksum: crc32(bytes) }, release: () => giveMemory(bytes) };
+}
+
+function takeMemory(bytes: number): Buffer {
+  if (bytes < POOL_FROM_BYTES || bytes > VALUE_BYTES) return Buffer.allocUnsafeSlow(bytes);
+  return (pool.pop() ?? Buffer.allocUnsafeSlow(VALUE_BYTES)).subarray(0, bytes);
+}
+
+function giveMemory(framed: Buffer): void {
+  if (framed.buffer.byteLength === VALUE_BYTES && pool.length < POOLED_FRAMES) pool.push(Buffer.from(framed.buffer));
 }
 
 /**
  * The records of one stored value; keys and values are views into one buffer of their own.
  * Throws `log_corrupt` when the bytes are not what was written.
  */
-export async function decodeBatch(stored: Buffer, count: number): Promise<LogRecord[]> {
-  if (stored.length < HEADER_BYTES || stored[0] !== FORMAT) throw corrupt('unknown format', stored);
-  if (crc32(stored.subarray(6), stored[1]) !== stored.readUInt32LE(2)) throw corrupt('checksum differs', stored);
-  const bodyLength = stored.readUInt32LE(6);
-  let body = stored.subarray(HEADER_BYTES);
-  if (stored[1] === 1) body = await inflate(body, { maxOutputLength: bodyLength + 1, chunkSize: bodyLength + 64 });
-  if (body.length !== bodyLength || count * LENGTHS_BYTES > bodyLength) throw corrupt('length differs', stored);
+export async function decodeBatch(stored: Buffer, count: number, seal: Seal): Promise<LogRecord[]> {
+  if (crc32(stored) !== seal.checksum) throw corrupt('checksum differs', stored);
+  const body = seal.method === 'plain' ? stored : await inflate(stored, { maxOutputLength: seal.length + 1, chunkSize: seal.length + 64 });
+  if (body.length !== seal.length || count * LENGTHS_BYTES > seal.length) throw corrupt('length differs', stored);
 
   let keys = count * LENGTHS_BYTES;
   let values = keys;
@@ -117,7 +137,7 @@ export async function decodeBatch(stored: Buffer, count: number): Promise<LogRec
     keys = keyEnd;
     values = valueEnd;
   }
-  if (values !== bodyLength) throw corrupt('length differs', stored);
+  if (values !== seal.length) throw corrupt('length differs', stored);
   return records;
 }
 

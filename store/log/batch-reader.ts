@@ -20,7 +20,7 @@ export function createBatchReader(database: LogDatabase): BatchReader {
 
   const recordsOf = async (place: BatchPlace): Promise<readonly LogRecord[]> => {
     const held = unfinished.get(place.partition);
-    return held?.base === place.base ? held.records : decodeBatch(database.value(place), place.count);
+    return held?.base === place.base ? held.records : decodeBatch(database.value(place), place.count, place.seal);
   };
 
   const read = async (partition: number, from: number, end: number, maxBytes: number): Promise<LogChunk> => {

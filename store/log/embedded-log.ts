@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import type { Clock } from '../../base/clock.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import { Lifecycle } from '../../base/lifecycle.ts';
-import { encodeBatches, recordBytes } from './batch-frame.ts';
-import type { LogCompression } from './batch-frame.ts';
+import { createBatchEncoder, recordBytes } from './batch-frame.ts';
+import type { BatchEncoder, LogCompression } from './batch-frame.ts';
 import { createBatchReader } from './batch-reader.ts';
 import { diskError } from './disk-errors.ts';
 import type { EventLog, LogRecord } from './event-log.ts';
@@ -119,6 +119,11 @@ async function openWriter(database: LogDatabase, directory: string, options: Emb
   const ends = firsts.map((_, partition) => database.range(partition).end);
   const commit = guardedCommit(database, directory);
   const wakeUps = createWakeUps(options.clock);
+  const encoder = await life.open(
+    'batch encoder',
+    () => createBatchEncoder(options.compression),
+    (opened) => opened.close(),
+  );
   const queue = await life.open(
     'append queue',
     () =>
@@ -140,7 +145,7 @@ async function openWriter(database: LogDatabase, directory: string, options: Emb
     life,
     wakeUps,
     range: (partition) => ({ first: firsts[partition] as number, end: ends[partition] as number }),
-    queue,
+    writing: { queue, encoder },
   });
 }
 
@@ -151,7 +156,7 @@ async function openReader(database: LogDatabase, directory: string, options: Emb
     () => followWakes(directory, options.clock, () => wakeUps.wake()),
     (follower) => follower.close(),
   );
-  return assemble({ database, directory, options, life, wakeUps, range: (partition) => database.range(partition), queue: null });
+  return assemble({ database, directory, options, life, wakeUps, range: (partition) => database.range(partition), writing: null });
 }
 
 function assemble(parts: {
@@ -161,9 +166,9 @@ function assemble(parts: {
   life: Lifecycle;
   wakeUps: ReturnType<typeof createWakeUps>;
   range: (partition: number) => { first: number; end: number };
-  queue: GroupCommit | null;
+  writing: { readonly queue: GroupCommit; readonly encoder: BatchEncoder } | null;
 }): EventLog {
-  const { options, range, wakeUps, queue } = parts;
+  const { options, range, wakeUps, writing } = parts;
   const reader = createBatchReader(parts.database);
   let closing: Promise<void> | null = null;
   const checkOpen = (): void => {
@@ -176,11 +181,11 @@ function assemble(parts: {
     append: async (partition, records, signal) => {
       checkOpen();
       checkPartition(partition, options.partitions);
-      if (queue === null) throw new TapedeckError('log_locked', 'this process opened the log for reading only');
+      if (writing === null) throw new TapedeckError('log_locked', 'this process opened the log for reading only');
       if (records.length === 0) return { first: range(partition).end };
       checkRecordSizes(records, options.maxRecordBytes);
       const bytes = records.reduce((sum, record: LogRecord) => sum + recordBytes(record), 0);
-      return { first: await queue.append(partition, bytes, () => encodeBatches(records, options.compression), signal) };
+      return { first: await writing.queue.append(partition, bytes, () => writing.encoder.encode(records), signal) };
     },
     read: async (partition, from, { maxBytes, waitMs = 0, signal }) => {
       checkOpen();

@@ -130,8 +130,8 @@ async function commitTogether(group: readonly Pending[], target: Target): Promis
     }
     const first = ends[partition] as number;
     let base = first;
-    for (const { count, bytes } of ready) {
-      placed.push({ place: { partition, base, count }, bytes });
+    for (const { count, seal, bytes } of ready) {
+      placed.push({ place: { partition, base, count, seal }, bytes });
       base += count;
     }
     ends[partition] = base;
@@ -143,6 +143,8 @@ async function commitTogether(group: readonly Pending[], target: Target): Promis
   } catch (error) {
     for (const pending of group) pending.reject(error);
     return;
+  } finally {
+    for (const { ready } of group) for (const { release } of ready ?? []) release();
   }
   for (let i = 0; i < ends.length; i++) target.ends[i] = ends[i] as number;
   for (const done of acknowledge) done();

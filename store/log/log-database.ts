@@ -1,21 +1,24 @@
 /**
  * The LMDB side of the embedded log: which key a batch lies under, ranges, and commits that are durable when they resolve.
  *
- * Key: partition + 1 (u32), first offset (u64), number of records (u32), all big-endian. So the end of a partition and the batch that holds an offset are
- * found by one look at a key, never by reading values. The one-byte key 0 holds what the log is (JSON), written once.
+ * Key: partition + 1 (u32), first offset (u64), number of records (u32), then the seal of the value: method (u8, 0 plain, 1 zstd), length before compression (u32),
+ * CRC-32 of the stored bytes (u32); all big-endian. So the end of a partition and the batch that holds an offset are found by one look at a key, never by
+ * reading values. The one-byte key 0 holds what the log is (JSON), written once.
  */
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
 import { z } from 'zod';
 import { TapedeckError } from '../../base/errors.ts';
+import type { Seal } from './batch-frame.ts';
 
-export type BatchPlace = { readonly partition: number; readonly base: number; readonly count: number };
+export type BatchPlace = { readonly partition: number; readonly base: number; readonly count: number; readonly seal: Seal };
 const logIdentity = z.object({ format: z.int().positive(), topic: z.string(), partitions: z.int().positive() });
 /** What a log is: written once when it is created. */
 export type LogIdentity = z.infer<typeof logIdentity>;
 
 const IDENTITY_KEY = Buffer.from([0]);
-const KEY_BYTES = 16;
+const PLACE_BYTES = 16;
+const KEY_BYTES = 25;
 const MAX_U32 = 0xffff_ffff;
 /** Address space to begin with; LMDB doubles it when the file grows beyond. */
 const FIRST_MAP_BYTES = 16 * 1024 * 1024;
@@ -66,7 +69,7 @@ export function openDatabase(directory: string, mode: 'write' | 'read'): LogData
     range: (partition) => {
       db.resetReadTxn();
       const [last] = db.getKeys({
-        start: keyOf(partition, Number.MAX_SAFE_INTEGER, MAX_U32),
+        start: placeKey(partition, Number.MAX_SAFE_INTEGER, MAX_U32),
         end: prefixOf(partition),
         reverse: true,
         limit: 1,
@@ -77,15 +80,15 @@ export function openDatabase(directory: string, mode: 'write' | 'read'): LogData
       return { first: first === undefined ? 0 : placeOf(first).base, end: end.base + end.count };
     },
     places: (partition, from, limit) => {
-      const [holding] = db.getKeys({ start: keyOf(partition, from, MAX_U32), end: prefixOf(partition), reverse: true, limit: 1 });
+      const [holding] = db.getKeys({ start: placeKey(partition, from, MAX_U32), end: prefixOf(partition), reverse: true, limit: 1 });
       return [...db.getKeys({ start: holding ?? prefixOf(partition), end: prefixOf(partition + 1), limit })].map(placeOf);
     },
     value: (place) => {
-      const bytes = db.getBinary(keyOf(place.partition, place.base, place.count));
+      const bytes = db.getBinary(keyOf(place));
       if (bytes === undefined) throw new TapedeckError('log_corrupt', 'a batch vanished between two reads', { details: { ...place } });
       return bytes;
     },
-    commit: (batches) => write(batches.map(({ place, bytes }) => [keyOf(place.partition, place.base, place.count), bytes] as const)),
+    commit: (batches) => write(batches.map(({ place, bytes }) => [keyOf(place), bytes] as const)),
     close: () => db.close(),
   };
 }
@@ -114,12 +117,21 @@ function prefixOf(partition: number): Buffer {
   return prefix;
 }
 
-function keyOf(partition: number, base: number, count: number): Buffer {
-  const key = Buffer.allocUnsafe(KEY_BYTES);
+/** The first part of a key, which sorts after every key of a smaller offset. */
+function placeKey(partition: number, base: number, count: number, bytes = PLACE_BYTES): Buffer {
+  const key = Buffer.allocUnsafe(bytes);
   key.writeUInt32BE(partition + 1, 0);
   key.writeUInt32BE(Math.floor(base / 2 ** 32), 4);
   key.writeUInt32BE(base % 2 ** 32, 8);
   key.writeUInt32BE(count, 12);
+  return key;
+}
+
+function keyOf({ partition, base, count, seal }: BatchPlace): Buffer {
+  const key = placeKey(partition, base, count, KEY_BYTES);
+  key[PLACE_BYTES] = seal.method === 'plain' ? 0 : 1;
+  key.writeUInt32BE(seal.length, PLACE_BYTES + 1);
+  key.writeUInt32BE(seal.checksum, PLACE_BYTES + 5);
   return key;
 }
 
@@ -128,5 +140,10 @@ function placeOf(key: Buffer): BatchPlace {
     partition: key.readUInt32BE(0) - 1,
     base: key.readUInt32BE(4) * 2 ** 32 + key.readUInt32BE(8),
     count: key.readUInt32BE(12),
+    seal: {
+      method: key[PLACE_BYTES] === 0 ? 'plain' : 'zstd',
+      length: key.readUInt32BE(PLACE_BYTES + 1),
+      checksum: key.readUInt32BE(PLACE_BYTES + 5),
+    },
   };
 }
