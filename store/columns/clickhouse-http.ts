@@ -132,7 +132,7 @@ class HttpColumnStore implements ColumnStore {
       this.#options.clock,
       PING_TIMEOUT_MS,
       'the column store to answer a ping',
-      async (inner) => this.#client.ping({ select: true, abort_signal: inner }),
+      async (inner) => this.#client.ping({ select: false, abort_signal: inner }),
       signal,
     ).catch((error: unknown) => ({ success: false as const, error }));
     if (answer.success) return;

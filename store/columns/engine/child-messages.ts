@@ -9,6 +9,7 @@ export type StartMessage = {
   readonly password: string;
   readonly nice: number;
   readonly slots: number;
+  readonly stallMs: number;
 };
 export type StopMessage = { readonly kind: 'stop' };
 export type ToChild = StartMessage | StopMessage;

@@ -10,7 +10,7 @@ import { writeSlotsFor } from './child-messages.ts';
 import { createClickHouseFrameEncoder, decodeClickHouseFrames } from './clickhouse-frames.ts';
 import { nativeBlock } from './conformance/access.contract.ts';
 import type { TestEngine } from './engine-for-tests.ts';
-import { startTestEngine } from './engine-for-tests.ts';
+import { connectTo, startTestEngine } from './engine-for-tests.ts';
 import { createLz4FrameEncoder, decodeLz4Frames } from './lz4-frame.ts';
 
 let engine: TestEngine;
@@ -310,4 +310,23 @@ describe('slots', () => {
       [],
     );
   });
+});
+
+test('a client that stops reading loses its query, and the slot is free again', async (t) => {
+  const impatient = await startTestEngine({ slots: 1, stallMs: 500 });
+  t.after(() => impatient.close());
+  const response = await fetch(impatient.url, {
+    method: 'POST',
+    headers: { 'x-clickhouse-user': impatient.user, 'x-clickhouse-key': impatient.password },
+    body: 'SELECT number FROM numbers(1000000000)',
+  });
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  await reader.read();
+  // The only slot: this answer comes when the first query has been given up.
+  const store = connectTo(impatient);
+  assert.deepEqual(await store.rows('SELECT 1 AS x'), [{ x: 1 }]);
+  await assert.rejects(async () => {
+    for (let part = await reader.read(); !part.done; part = await reader.read());
+  });
+  await store.close();
 });

@@ -52,7 +52,7 @@ function skipBlank(sql: string, start: number): number {
   }
 }
 
-/** Comments nest, as in standard SQL. */
+/** Comments nest, as in standard SQL. One that never closes is no comment, but an error that counts as text. */
 function endOfComment(sql: string, start: number): number {
   let depth = 0;
   COMMENT_MARK.lastIndex = start;
@@ -60,7 +60,7 @@ function endOfComment(sql: string, start: number): number {
     depth += mark[0] === '/*' ? 1 : -1;
     if (depth === 0) return COMMENT_MARK.lastIndex;
   }
-  return sql.length;
+  return start;
 }
 
 function tokenAt(sql: string, start: number): Token {

@@ -72,3 +72,4 @@ process.on('message', (message: ToChild) => {
 process.on('disconnect', () => void stop(0));
 // A terminal sends its interrupt to the whole group: the parent decides when the engine ends.
 process.on('SIGINT', () => {});
+process.on('SIGTERM', () => void stop(0));

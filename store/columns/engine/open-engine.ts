@@ -16,7 +16,6 @@ export type OpenEngine = { readonly context: EngineContext; readonly version: st
 
 const MAX_WAITING = 1000;
 const MAX_WAIT_MS = 120_000;
-const STALL_MS = 120_000;
 
 /**
  * Takes the lock of `dataDirectory` and opens the store in it. What an earlier process left in the spool directory is removed, once the lock is ours.
@@ -26,6 +25,7 @@ export async function openEngine(options: {
   dataDirectory: string;
   spoolDirectory: string;
   slots: number;
+  stallMs: number;
   clock: Clock;
   random: Random;
 }): Promise<OpenEngine> {
@@ -53,7 +53,7 @@ export async function openEngine(options: {
     facts: { version, timezone },
     clock,
     random: options.random,
-    stallMs: STALL_MS,
+    stallMs: options.stallMs,
   };
   return {
     context,

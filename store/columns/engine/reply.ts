@@ -67,13 +67,18 @@ export function createReply(response: ServerResponse, options: ReplyOptions): Re
     const target = out ?? start(NO_SUMMARY);
     options.gone.throwIfAborted();
     if (target.write(chunk)) return;
-    await withDeadline(
-      options.clock,
-      options.stallMs,
-      'the client to read the result',
-      (signal) => once(target, 'drain', { signal }),
-      options.gone,
-    );
+    try {
+      await withDeadline(
+        options.clock,
+        options.stallMs,
+        'the client to read the result',
+        (signal) => once(target, 'drain', { signal }),
+        options.gone,
+      );
+    } catch (error) {
+      response.destroy();
+      throw error;
+    }
   };
   const flushHeld = async (): Promise<void> => {
     const parts = held;

@@ -1,6 +1,5 @@
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { isTapedeckError } from '../../../base/errors.ts';
 import { uuidV7 } from '../../../base/uuid.ts';
 import type { Credentials } from './authenticate.ts';
 import { checkCredentials } from './authenticate.ts';
@@ -53,7 +52,8 @@ async function answer(context: EngineContext, credentials: Credentials, message:
     failWhole(response, wireErrorOf(error), { facts: context.facts, queryId });
     // What nobody reads would otherwise hold the connection.
     message.resume();
-    if (!isTapedeckError(error) && response.headersSent && !response.writableEnded) response.destroy();
+    // An answer that has begun and cannot be finished must not look whole.
+    if (response.headersSent && !response.writableEnded) response.destroy();
   }
 }
 

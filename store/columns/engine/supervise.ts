@@ -36,6 +36,8 @@ export type EngineOptions = {
   readonly nice: number;
   /** Statements with a result that may run at the same time; half as many again may write. */
   readonly slots: number;
+  /** How long a client may leave a result unread before its query is given up (default 120 s). */
+  readonly stallMs?: number;
   readonly log: EngineLog;
   readonly clock: Clock;
   readonly random: Random;
@@ -43,11 +45,12 @@ export type EngineOptions = {
 
 const USER = 'tapedeck';
 const START_TIMEOUT_MS = 120_000;
+const STALL_MS = 120_000;
 const STOP_TIMEOUT_MS = 10_000;
 /** An engine whose parent was killed needs a moment to end and free its lock. */
 const LOCK_ATTEMPTS_MS = 4_000;
 const BACKOFF = { firstMs: 100, maxMs: 10_000 };
-/** An engine that lived this long is healthy: the next death begins with the shortest wait again. */
+/** An engine that lived this long is healthy. Deaths that follow each other faster make the wait longer, after the third one. */
 const HEALTHY_MS = 60_000;
 
 /**
@@ -121,6 +124,7 @@ class Supervisor implements Engine {
   async #watch(first: ChildProcess): Promise<void> {
     const { clock, log } = this.#options;
     let child = first;
+    let quickDeaths = 0;
     try {
       for (;;) {
         const upSince = clock.monotonicMs();
@@ -130,7 +134,8 @@ class Supervisor implements Engine {
         this.#state = 'down';
         const livedMs = Math.round(clock.monotonicMs() - upSince);
         log.error({ ...death, livedMs }, 'the engine process died; starting it again');
-        if (livedMs < HEALTHY_MS) await clock.sleep(BACKOFF.firstMs, this.#stop.signal);
+        quickDeaths = livedMs < HEALTHY_MS ? quickDeaths + 1 : 0;
+        await clock.sleep(Math.min(BACKOFF.firstMs * 2 ** Math.max(quickDeaths - 3, 0), BACKOFF.maxMs), this.#stop.signal);
         child = await this.#retrying(() => 'retry');
         log.info({ pid: child.pid }, 'the engine process is up again');
       }
@@ -155,7 +160,7 @@ class Supervisor implements Engine {
   }
 
   async #start(): Promise<ChildProcess> {
-    const { options } = { options: this.#options };
+    const options = this.#options;
     this.#state = 'starting';
     const child = fork(join(import.meta.dirname, 'main.ts'), [], {
       // A small environment of its own: nothing of ours leaks into it, and times are UTC.
@@ -186,7 +191,7 @@ class Supervisor implements Engine {
   }
 
   #handshake(child: ChildProcess): Promise<FromChild & { kind: 'ready' }> {
-    const { dataDir, tmpDir, nice, slots } = this.#options;
+    const { dataDir, tmpDir, nice, slots, stallMs } = this.#options;
     const message: StartMessage = {
       kind: 'start',
       dataDirectory: join(dataDir, 'store'),
@@ -196,6 +201,7 @@ class Supervisor implements Engine {
       password: this.password,
       nice,
       slots,
+      stallMs: stallMs ?? STALL_MS,
     };
     return new Promise((resolve, reject) => {
       child.once('error', (cause) => reject(new TapedeckError('store_unavailable', 'the engine process could not be started', { cause })));
