@@ -39,15 +39,21 @@ function orderedSum(value: string): string {
 
 const listOf = (columns: readonly string[]): string => columns.map((column) => `\`${column}\``).join(', ');
 
-/** One row per key with the columns of all sources: each source fills its own, the others hold NULL there, and `any` skips NULL. */
+/**
+ * One row per key with the columns of all sources. Each source gives its columns as one tuple in a list, the others the empty list, whose first element
+ * is a tuple of NULLs: the planner then sees one column per source and not the product of columns and sources.
+ */
 function unionOf(key: string, sources: readonly Source[]): string {
-  const names = sources.flatMap(({ columns }) => Object.keys(columns));
-  const branches = sources.map(({ columns, from }) => {
-    const cells = names.map((name) => `${columns[name] === undefined ? 'NULL' : `toNullable(${columns[name]})`} AS \`u_${name}\``);
-    return `SELECT ${key}, ${cells.join(', ')} FROM ${from} AS f GROUP BY ${key}`;
+  const branches = sources.map(({ columns, from }, source) => {
+    const values = Object.values(columns).map((value) => `toNullable(${value})`);
+    const lists = sources.map((_, other) => `${other === source ? `[tuple(${values.join(', ')})]` : '[]'} AS s${other}`);
+    return `SELECT ${key}, ${lists.join(', ')} FROM ${from} AS f GROUP BY ${key}`;
   });
-  const merged = names.map((name) => `any(u_${name}) AS \`${name}\``);
-  return `(SELECT ${key}, ${merged.join(', ')} FROM (${branches.join(' UNION ALL ')}) GROUP BY ${key})`;
+  const merged = sources.map((_, source) => `arrayElement(groupArrayArray(s${source}), 1) AS t${source}`);
+  const named = sources.flatMap(({ columns }, source) =>
+    Object.keys(columns).map((name, place) => `tupleElement(t${source}, ${place + 1}) AS \`${name}\``),
+  );
+  return `(SELECT ${key}, ${named.join(', ')} FROM (SELECT ${key}, ${merged.join(', ')} FROM (${branches.join(' UNION ALL ')}) GROUP BY ${key}))`;
 }
 
 /** Sizes of each trace's graph. Leaves are nodes that no stored node has as its parent. */
