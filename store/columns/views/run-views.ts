@@ -125,6 +125,24 @@ export const traces: View = {
   example: "SELECT agent, count() AS traces, avg(turns) AS turns, countIf(truncated) / count() AS truncated FROM traces GROUP BY agent",
 }; // prettier-ignore
 
+const BODY = [plain('type', 'event type'), plain('data', 'what the event said, as JSON text')];
+
+export const rolloutBodies: View = {
+  name: 'rollout_bodies',
+  about: 'What rollout events said in full: task data, environment arguments, timing, extra. One row per event; fetch it by rollout.',
+  columns: [...PROJECT_AND_RUN, ROLLOUT, ...BODY],
+  from: finalOf('rollout_payloads'),
+  example: "SELECT rollout, JSONExtractRaw(data, 'task', 'data') AS task FROM rollout_bodies WHERE type = 'rollout.started' LIMIT 10",
+};
+
+export const traceBodies: View = {
+  name: 'trace_bodies',
+  about: 'What trace events said in full: agent configuration, runtime, tool schemas, timing, extra. One row per event; fetch it by trace.',
+  columns: [...PROJECT_AND_RUN, ROLLOUT, TRACE, ...BODY],
+  from: finalOf('trace_payloads'),
+  example: "SELECT JSONExtractRaw(data, 'tools') AS tools FROM trace_bodies WHERE trace = 'trace-1' AND type = 'trace.started'",
+};
+
 export const ids: View = {
   name: 'ids',
   about: 'Finds the run of a group, rollout or trace id.',

@@ -38,6 +38,35 @@ test('the catalogue and the engine agree on every view and column, in order', as
   assert.deepEqual(engineSays, Object.fromEntries(CATALOGUE.map((view) => [view.name, view.columns.map(({ name }) => name)])));
 });
 
+/** The names that people and programs rely on, whatever else a view shows. */
+const PROMISED: Readonly<Record<string, string>> = {
+  runs: 'kind name config tags started ended status',
+  groups: 'group task_key env size sealed reason rollouts reward_mean reward_std solved',
+  rollouts: 'rollout group task_key env attempt parent_rollout fork_node step policy_version_min policy_version_max ok stop_condition truncated reward input_tokens output_tokens turns branches cost error_type started ended',
+  traces: 'rollout trace group task_key env agent model trainable ok stop_condition truncated reward nodes calls turns branches input_tokens output_tokens started ended',
+  nodes: 'rollout trace index parent role sampled text reasoning tool_calls message token_ids mask is_content logprobs reference_logprobs policy_version call fork_reason time',
+  calls: 'rollout trace index node model endpoint dialect sampling finish_reason prompt_tokens completion_tokens cached_tokens reasoning_tokens cost started first_token ended policy_version stream retry_of error_type error_message',
+  tools: 'rollout trace tool_call_id name node result_node started ended error',
+  links: 'rollout from_trace from_node to_trace to_node type',
+  rewards: 'rollout trace scope name score weight source_kind source_name source_version time',
+  rewards_history: 'rollout trace scope name score weight source_kind source_name source_version time',
+  metrics: 'rollout trace scope name value time',
+  errors: 'rollout trace scope type message status_code traceback time',
+  policies: 'version step uri trainer time',
+  trainer_steps: 'step feed batch metrics',
+  batches: 'feed n batch_id algorithm policy_version cut committed step',
+  batch_rows: 'feed n row_id leaf rank micro_batch position seq_len advantage weights staleness',
+  dropped_samples: 'feed n leaf reason',
+  events: 'partition offset id type time producer bytes',
+}; // prettier-ignore
+
+test('every promised view and column is there', () => {
+  for (const [name, columns] of Object.entries(PROMISED)) {
+    const there = new Set(CATALOGUE.find((view) => view.name === name)?.columns.map((column) => column.name));
+    assert.deepEqual(columns.split(' ').filter((column) => !there.has(column)), [], name); // prettier-ignore
+  }
+});
+
 test('every view begins with project and run, and no time is without microseconds and zone', async () => {
   for (const view of CATALOGUE)
     assert.deepEqual(
