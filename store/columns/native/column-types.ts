@@ -1,6 +1,7 @@
 /** The column types we use, each with its SQL name, its name on the wire and a writer for its cells. */
 import type { PackedArray } from '../../../events/packed-array.ts';
-import { ArrayColumn, FixedColumn, NullableColumn, StringColumn, type ArrayCell, type ColumnWriter } from './column-writers.ts';
+import { FixedColumn, StringColumn, type ColumnWriter } from './column-writers.ts';
+import { ArrayColumn, NullableColumn, type ArrayCell } from './nested-columns.ts';
 
 /**
  * `sql` is the type in the table, `wire` the type in the block: LowCardinality travels as plain strings and is converted by the server
