@@ -11,6 +11,8 @@ import { uuidV7 } from '../../base/uuid.ts';
 import { checkedBody } from './clickhouse-http-body.ts';
 import type { Operation } from './clickhouse-http-errors.ts';
 import { answerError, asStoreError } from './clickhouse-http-errors.ts';
+import type { Inbox } from './clickhouse-http-inbox.ts';
+import { findInbox, throughInbox } from './clickhouse-http-inbox.ts';
 import { postBody } from './clickhouse-http-insert.ts';
 import type { ColumnStore, QueryOptions } from './column-store.ts';
 
@@ -40,6 +42,9 @@ const ONE_BLOCK_ONE_PART = {
   optimize_on_insert: 0,
 } as const;
 
+/** Below, a file costs more than it saves. */
+const INBOX_FROM_BYTES = 256 * 1024;
+const NOTHING = new Uint8Array(0);
 const KILL_TIMEOUT_MS = 5_000;
 const PING_TIMEOUT_MS = 5_000;
 /** The engine gives up first, so that its own error arrives before our deadline cuts the connection. */
@@ -83,6 +88,7 @@ class HttpColumnStore implements ColumnStore {
   readonly #client: ClickHouseClient;
   readonly #insertAgent: HttpAgent;
   readonly #closing = new AbortController();
+  #inbox: Inbox | null | undefined;
 
   constructor(options: ConnectOptions, client: ClickHouseClient, insertAgent: HttpAgent) {
     this.#options = options;
@@ -114,8 +120,19 @@ class HttpColumnStore implements ColumnStore {
       url.searchParams.set('query', `INSERT INTO ${table} (${names}) FORMAT Native`);
       url.searchParams.set('query_id', call.queryId);
       for (const [name, value] of Object.entries({ ...ONE_BLOCK_ONE_PART, ...call.settings })) url.searchParams.set(name, String(value));
-      await postBody(url, block, { agent: this.#insertAgent, signal, headers: { ...call.headers, authorization: this.#authorization() } });
+      const headers = { ...call.headers, authorization: this.#authorization() };
+      const send = (body: Uint8Array, more = {}): Promise<void> =>
+        postBody(url, body, { agent: this.#insertAgent, signal, headers: { ...headers, ...more } });
+      const inbox = block.length < INBOX_FROM_BYTES ? null : await this.#findInbox(headers, signal);
+      const name = this.#newId();
+      const isStored = inbox !== null && (await throughInbox(inbox, name, block, () => send(NOTHING, { 'x-tapedeck-inbox-file': name })));
+      if (!isStored) await send(block);
     });
+  }
+
+  async #findInbox(headers: Record<string, string>, signal: AbortSignal): Promise<Inbox | null> {
+    if (this.#inbox === undefined) this.#inbox = await findInbox(new URL(this.#options.url), { agent: this.#insertAgent, headers, signal });
+    return this.#inbox;
   }
 
   async command(sql: string, options: QueryOptions = {}): Promise<void> {

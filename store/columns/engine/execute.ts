@@ -1,8 +1,9 @@
+import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../../base/clock.ts';
 import type { Random } from '../../../base/random.ts';
-import { uuidV7 } from '../../../base/uuid.ts';
+import { isUuid, uuidV7 } from '../../../base/uuid.ts';
 import { spoolToFile } from './body-spool.ts';
 import { killUntilSettled } from './cancel.ts';
 import type { EngineResult, EngineSession } from './chdb.ts';
@@ -58,8 +59,9 @@ export async function execute(context: EngineContext, job: Job): Promise<void> {
   let failure: unknown;
   try {
     if (job.statement.kind === 'insert') {
-      file = join(context.spoolDirectory, uuidV7(context.clock, context.random));
-      await spoolToFile(file, job.data.first, job.data.rest);
+      const { inboxFile } = job.request;
+      file = inboxFile === null ? join(context.spoolDirectory, uuidV7(context.clock, context.random)) : inboxPath(context, inboxFile);
+      if (inboxFile === null) await spoolToFile(file, job.data.first, job.data.rest);
     }
     summary = await inSlot(context, job, file);
   } catch (error) {
@@ -70,6 +72,14 @@ export async function execute(context: EngineContext, job: Job): Promise<void> {
   }
   if (summary) await job.reply.end(summary);
   else await job.reply.fail(wireErrorOf(failure));
+}
+
+/** Only a file that lies in the inbox, under a name as we make them. */
+function inboxPath(context: EngineContext, name: string): string {
+  if (!isUuid(name)) throw refusal(36, 'BAD_ARGUMENTS', 'X-Tapedeck-Inbox-File must be a UUID');
+  const path = join(context.spoolDirectory, name);
+  if (!existsSync(path)) throw refusal(107, 'FILE_DOESNT_EXIST', 'The file is not in the inbox: write it again');
+  return path;
 }
 
 async function inSlot(context: EngineContext, job: Job, file: string | null): Promise<Summary> {

@@ -1,6 +1,7 @@
 /** The engine's HTTP interface beyond what one client uses: credentials, methods, bodies, encodings, forms, limits. */
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
@@ -210,6 +211,20 @@ describe('bodies', () => {
     await assert.rejects(fetch(url, { method: 'POST', body, headers, signal: stop.signal, duplex: 'half' } as RequestInit));
     await delay(200);
     assert.equal(await rows(), count);
+  });
+
+  test('the inbox takes only what lies in it, from those who may', async () => {
+    assert.equal((await fetch(`${engine.url}/inbox`)).status, 403);
+    const inbox = join(engine.directory, 'spool');
+    const name = randomUUID();
+    await writeFile(join(inbox, name), nativeBlock([5, 6]));
+    const from = async (file: string): Promise<Answer> => send({ params: { query: insert }, headers: { 'x-tapedeck-inbox-file': file } });
+    const count = await rows();
+    assert.equal((await from(`../spool/${name}`)).code, '36');
+    assert.equal((await from('/etc/hostname')).code, '36');
+    assert.equal((await from(name)).status, 200);
+    assert.equal((await rows()) - count, 2);
+    assert.equal((await from(name)).code, '107');
   });
 
   test('answers in every encoding', async () => {

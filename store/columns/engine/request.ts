@@ -26,6 +26,8 @@ export type EngineRequest = {
   readonly mayCompress: boolean;
   readonly contentEncoding: string;
   readonly contentType: string;
+  /** The name of a file in the inbox that holds the body: our own driver, on the same machine, saves the way through the socket. */
+  readonly inboxFile: string | null;
   /** The JavaScript client reports an error behind the first bytes only when the response ends cleanly; every other client when it does not. */
   readonly endsErrorsCleanly: boolean;
 };
@@ -97,6 +99,7 @@ export function readRequest(method: string, target: string, headers: IncomingHtt
     mayCompress: compression === null || isTrue(compression),
     contentEncoding: header('content-encoding') ?? '',
     contentType: header('content-type') ?? '',
+    inboxFile: header('x-tapedeck-inbox-file'),
     endsErrorsCleanly: (header('user-agent') ?? '').startsWith('clickhouse-js'),
     // Last, when all that is not a setting has been taken; a header may have hidden a parameter of the same meaning.
     settings: withoutNames(given, ['database', 'default_format', 'query_id']),

@@ -47,6 +47,7 @@ async function answer(context: EngineContext, credentials: Credentials, message:
     if (answersPlainly(request, message, response)) return;
     const denied = checkCredentials(request, credentials);
     if (denied) throw denied;
+    if (request.path === '/inbox') return void response.end(context.spoolDirectory);
     await answerQuery(context, request, queryId, message, response, gone.signal);
   } catch (error) {
     failWhole(response, wireErrorOf(error), { facts: context.facts, queryId });
@@ -65,7 +66,7 @@ function answersPlainly(request: EngineRequest, message: IncomingMessage, respon
     response.end('Ok.\n');
     return true;
   }
-  if (request.path === '/') return false;
+  if (request.path === '/' || request.path === '/inbox') return false;
   response.writeHead(404, { 'Content-Type': 'text/plain; charset=UTF-8' });
   response.end('There is no handle here: the interface is at /\n');
   return true;

@@ -18,6 +18,9 @@ const STATUS = new Map<number, number>(
   }).flatMap(([status, codes]) => codes.map((code) => [code, Number(status)] as const)),
 );
 
+/** The name and the version that stand behind a message, in any number and order. */
+const SUFFIX = /(?:[.\s]*\((?:[A-Z][A-Z0-9_]+|version [^)]*(?:\([^)]*\))?)\))+$/;
+
 /** A refusal of ours, in ClickHouse's own words and numbers. */
 export function refusal(code: number, name: string, text: string): TapedeckError {
   return new TapedeckError('sql_refused', text, { details: { clickhouseCode: code, clickhouseName: name } });
@@ -36,11 +39,16 @@ export function wireErrorOf(error: unknown): WireError {
     return { code: error.details['clickhouseCode'], name: String(error.details['clickhouseName']), text: error.message };
   }
   const message = error instanceof Error ? error.message : String(error);
+  // No space, or no quota, while a body is written to the spool.
+  if (['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException | undefined)?.code ?? '')) {
+    return { code: 243, name: 'NOT_ENOUGH_SPACE', text: message };
+  }
   const match = /^(?:Code: (\d+)\. DB::Exception: )+([\s\S]*)$/.exec(message);
   if (!match) return { code: 1002, name: 'UNKNOWN_EXCEPTION', text: message };
   const rest = (match[2] as string).trimEnd();
-  const name = /\(([A-Z][A-Z0-9_]+)\)$/.exec(rest)?.[1] ?? 'UNKNOWN_EXCEPTION';
-  const text = rest.replace(/(?:[.\s]*\((?:[A-Z][A-Z0-9_]+|version [^)]*(?:\([^)]*\))?)\))+$/, '');
+  const suffix = SUFFIX.exec(rest)?.[0] ?? '';
+  const name = /\(([A-Z][A-Z0-9_]+)\)/.exec(suffix)?.[1] ?? 'UNKNOWN_EXCEPTION';
+  const text = rest.slice(0, rest.length - suffix.length);
   return { code: Number(match[1]), name, text };
 }
 
