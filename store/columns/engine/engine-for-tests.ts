@@ -16,31 +16,23 @@ export type TestEngine = Engine & { readonly directory: string };
 const SILENT = { info: () => {}, warn: () => {}, error: () => {} };
 
 export async function startTestEngine(options: Partial<EngineOptions> = {}): Promise<TestEngine> {
-  const directory = await mkdtemp(join(tmpdir(), 'tapedeck-engine-'));
-  const engine = await startEngine({
-    dataDir: directory,
-    nice: 0,
-    slots: 6,
-    log: SILENT,
-    clock: systemClock,
-    random: systemRandom,
-    ...options,
-  });
-  return Object.assign(engine, {
-    directory,
-    close: once(async () => {
-      await Object.getPrototypeOf(engine).close.call(engine);
-      await rm(directory, { recursive: true, force: true });
-    }),
-  });
+  const own = options.dataDir === undefined ? await mkdtemp(join(tmpdir(), 'tapedeck-engine-')) : null;
+  const clean = async (): Promise<void> => {
+    if (own !== null) await rm(own, { recursive: true, force: true });
+  };
+  const directory = own ?? (options.dataDir as string);
+  try {
+    const defaults = { dataDir: directory, nice: 0, slots: 6, log: SILENT, clock: systemClock, random: systemRandom };
+    const engine = await startEngine({ ...defaults, ...options });
+    const close = engine.close.bind(engine);
+    return Object.assign(engine, { directory, close: () => close().then(clean) });
+  } catch (error) {
+    await clean();
+    throw error;
+  }
 }
 
 export function connectTo(address: Address, database = 'default'): ColumnStore {
   const { url, user, password } = address;
   return connectColumns({ url, user, password, database, clock: systemClock, random: systemRandom });
-}
-
-function once(work: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> | null = null;
-  return () => (running ??= work());
 }
