@@ -1,11 +1,12 @@
 /** Child process of bench/ingest.bench.ts: posts stamped batches over kept-alive connections and measures the answers. One LoadPlan in, one LoadReport out. */
 import { Agent, request } from 'node:http';
 import type { Encoding, LoadPlan, LoadReport } from './ingest-protocol.ts';
-import { cborTemplate, jsonTemplate, type BatchTemplate } from './payload.ts';
+import { cborTemplate, jsonTemplate, NODE_PAYLOAD, type BatchTemplate } from './payload.ts';
 
-function templateOf(encoding: Encoding): BatchTemplate {
-  if (encoding === 'cbor') return cborTemplate();
-  return jsonTemplate(encoding === 'json-numbers' ? 'numbers' : 'base64');
+/** Every connection sends data of its own, so that sizes on disk are those of distinct events. */
+function templateOf(encoding: Encoding, seed: number): BatchTemplate {
+  const payload = { ...NODE_PAYLOAD, seed };
+  return encoding === 'cbor' ? cborTemplate(payload) : jsonTemplate(encoding === 'json-numbers' ? 'numbers' : 'base64', payload);
 }
 
 type Connection = { readonly template: BatchTemplate; readonly writer: number; next: number };
@@ -36,7 +37,7 @@ function post(agent: Agent, plan: LoadPlan, connection: Connection): Promise<Out
 async function run(plan: LoadPlan): Promise<LoadReport> {
   const agent = new Agent({ keepAlive: true, maxSockets: plan.connections });
   const connections: Connection[] = Array.from({ length: plan.connections }, (_, i) => ({
-    template: templateOf(plan.encoding),
+    template: templateOf(plan.encoding, plan.writer + i),
     writer: plan.writer + i,
     next: 0,
   }));

@@ -1,9 +1,8 @@
 /** The state of every producer as of the end of the log: what log_index knows, plus the tail of the log that is not projected yet. */
-import { decodeCbor } from '../../events/codec/cbor-decode.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { storedPositions } from '../../store/columns/projector/known-state.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
-import { producerOf, type ProducerState } from '../../ingest/accept-sequence.ts';
+import { producerOfRecord, type ProducerState } from '../../ingest/accept-sequence.ts';
 
 const TAIL_READ_BYTES = 8 * 1024 * 1024;
 
@@ -23,8 +22,8 @@ export async function loadProducers(
     while (from < end) {
       const chunk = await log.read(partition, from, { maxBytes: TAIL_READ_BYTES, signal });
       for (const { value } of chunk.records) {
-        const producer = producerOf(decodeCbor(value));
-        if (producer !== null && producer !== 'unreadable') merge(states, producer.id, producer.epoch, producer.seq + 1);
+        const producer = producerOfRecord(value);
+        if (producer !== null) merge(states, producer.id, producer.epoch, producer.seq + 1);
       }
       from = chunk.next;
     }

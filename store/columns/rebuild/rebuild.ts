@@ -8,6 +8,7 @@ import { migrate } from '../../../migrations/migrate.ts';
 import type { EventLog } from '../../log/event-log.ts';
 import { DATA_TABLES } from '../all-tables.ts';
 import type { ColumnStore } from '../column-store.ts';
+import { deleteRun } from '../deletion.ts';
 import { projectDatabase } from '../project-database.ts';
 import { AfterBlock } from '../projector/after-block.ts';
 import { Projector } from '../projector/projector.ts';
@@ -73,6 +74,14 @@ export class Rebuild {
     }
     await this.#projector.run(signal, ends);
     while (!signal.aborted && (await this.#after?.idle(signal)) === true);
+    await this.#deleteAgain(signal);
+  }
+
+  /** Rows that name a deleted run in their data, not in their envelope (feed decisions), were not held back by the projector. */
+  async #deleteAgain(signal: AbortSignal): Promise<void> {
+    const store = this.#store as ColumnStore;
+    const deleted = await store.rows<{ project: string; run: string }>('SELECT DISTINCT project, run FROM tombstones', { signal });
+    for (const { project, run } of deleted) await deleteRun(store, project, run, signal);
   }
 
   /** Compares every view of every project of both sides. The live side must stand still. */
