@@ -42,16 +42,20 @@ async function fill(log: EventLog): Promise<void> {
 }
 
 /** Keeps every block that is inserted, for the limit. */
-function recording(store: ColumnStore): ColumnStore & { written: number } {
+function recording(store: ColumnStore): ColumnStore {
   let n = 0;
-  return Object.assign(Object.create(store) as ColumnStore, {
-    written: 0,
-    insertNative: async (table: string, columns: readonly string[], block: Uint8Array, options?: object) => {
+  return {
+    rows: (sql, options) => store.rows(sql, options),
+    stream: (sql, format, options) => store.stream(sql, format, options),
+    command: (sql, options) => store.command(sql, options),
+    ping: (signal) => store.ping(signal),
+    close: () => store.close(),
+    insertNative: async (table, columns, block, options) => {
       writeFileSync(join(blocks, `${String(n++).padStart(6, '0')}.${table}.${columns.length}`), block);
       writeFileSync(join(blocks, `${table}.columns`), columns.join(','));
       await store.insertNative(table, columns, block, options);
     },
-  });
+  };
 }
 
 const engine = await openTestStore();

@@ -5,6 +5,7 @@
  */
 import type { Clock } from '../../../base/clock.ts';
 import type { Random } from '../../../base/random.ts';
+import { isTapedeckError } from '../../../base/errors.ts';
 import { retry } from '../../../base/retry.ts';
 import type { EventLog } from '../../log/event-log.ts';
 import type { ColumnStore } from '../column-store.ts';
@@ -210,7 +211,8 @@ export class Projector {
       random,
       signal,
       backoff: { firstMs: 100, maxMs: 5_000 },
-      classify: (error) => (signal.aborted || giveUp(error) ? 'permanent' : 'retry'),
+      // an error that is not ours is a fault of the program: the process ends, loudly, and is started again
+      classify: (error) => (signal.aborted || giveUp(error) || !isTapedeckError(error) ? 'permanent' : 'retry'),
       onRetry: (error) => this.#state.waiting(waitingFor, error),
     });
     this.#state.proceed();
