@@ -9,7 +9,21 @@ test('a plain id is its own name', () => {
 });
 
 test('ids that look alike get names of their own', () => {
-  const ids = ['a-b', 'a_b', 'A_b', 'a.b', 'a b', 'ä', '', '_', '..', '`; drop', 'x'.repeat(256), `${'x'.repeat(255)}y`, projectDatabase('a-b').slice(2)];
+  const ids = [
+    'a-b',
+    'a_b',
+    'A_b',
+    'a.b',
+    'a b',
+    'ä',
+    '',
+    '_',
+    '..',
+    '`; drop',
+    'x'.repeat(256),
+    `${'x'.repeat(255)}y`,
+    projectDatabase('a-b').slice(2),
+  ];
   const names = ids.map(projectDatabase);
   assert.equal(new Set(names).size, ids.length);
   for (const name of names) assert.match(name, /^p_[a-z0-9_]{1,94}$/);

@@ -11,7 +11,11 @@ const HASH_CHARS = 32;
  */
 export function projectDatabase(project: string): string {
   if (PLAIN.test(project) && !HASHED.test(project)) return `p_${project}`;
-  const readable = project.toLowerCase().replaceAll(/[^a-z0-9]+/g, '_').slice(0, 60).replaceAll(/^_+|_+$/g, '');
+  const readable = project
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '_')
+    .slice(0, 60)
+    .replaceAll(/^_+|_+$/g, '');
   const hash = createHash('sha256').update(project).digest('hex').slice(0, HASH_CHARS);
   return `p_${readable === '' ? 'x' : readable}_${hash}`;
 }

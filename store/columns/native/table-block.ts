@@ -27,7 +27,7 @@ export interface TableBlock<C extends Columns = Columns> {
   /** Size of the cells so far. */
   readonly bytes: number;
   add(row: RowOf<C>): void;
-  /** The Native block. Throws when there are no rows: an empty block is not inserted. */
+  /** The Native block, valid until the next `encode` or `clear`. Throws when there are no rows: an empty block is not inserted. */
   encode(): Uint8Array;
   clear(): void;
 }
@@ -36,6 +36,7 @@ type OpenColumn = { readonly name: string; readonly wire: string; readonly write
 
 export function openBlock<C extends Columns>(spec: TableSpec<C>): TableBlock<C> {
   const open: OpenColumn[] = Object.entries(spec.columns).map(([name, type]) => ({ name, wire: type.wire, writer: type.open() }));
+  const out = new ByteWriter(256);
   let rows = 0;
   const size = (): number => open.reduce((sum, column) => sum + column.writer.bytes, 0);
   return {
@@ -57,7 +58,8 @@ export function openBlock<C extends Columns>(spec: TableSpec<C>): TableBlock<C> 
     },
     encode() {
       if (rows === 0) throw new RangeError(`no rows for ${spec.name}`);
-      return encodeBlock(open, rows, size());
+      encodeBlock(open, rows, size(), out);
+      return out.view();
     },
     clear() {
       for (const column of open) column.writer.clear();
@@ -66,9 +68,10 @@ export function openBlock<C extends Columns>(spec: TableSpec<C>): TableBlock<C> 
   };
 }
 
-function encodeBlock(open: readonly OpenColumn[], rows: number, cellBytes: number): Uint8Array {
+function encodeBlock(open: readonly OpenColumn[], rows: number, cellBytes: number, out: ByteWriter): void {
   const names = open.reduce((sum, column) => sum + column.name.length * 3 + column.wire.length + 10, 0);
-  const out = new ByteWriter(cellBytes + names + 2 * varintSize(rows) + 10);
+  out.clear();
+  out.reserve(cellBytes + names + 2 * varintSize(rows) + 10);
   appendVarint(out, open.length);
   appendVarint(out, rows);
   for (const column of open) {
@@ -76,7 +79,6 @@ function encodeBlock(open: readonly OpenColumn[], rows: number, cellBytes: numbe
     appendText(out, column.wire);
     column.writer.writeTo(out);
   }
-  return out.view();
 }
 
 function appendText(out: ByteWriter, text: string): void {

@@ -35,7 +35,8 @@ type StoredFact = {
 };
 
 export const SUMMARIES_TASK = 'summaries';
-const REFRESH_MS = 1_000;
+/** Two statements whose planning costs more than their work: under load they are made less often. */
+const REFRESH_MS = { calm: 1_000, busy: 4_000 } as const;
 const SEARCH_EVERY_MS = 5_000;
 const SEARCH_STEP_EVENTS = 5_000;
 
@@ -67,7 +68,7 @@ export class AfterBlock {
       if (run !== undefined && rollout !== undefined) this.#pending.rollout(project, run, rollout);
     }
     this.#positions = positions;
-    if (clock.monotonicMs() - this.#refreshedAt >= REFRESH_MS) await this.#refresh(signal);
+    if (clock.monotonicMs() - this.#refreshedAt >= REFRESH_MS[busy ? 'busy' : 'calm']) await this.#refresh(signal);
     if (!busy && clock.monotonicMs() - this.#searchedAt >= SEARCH_EVERY_MS) await this.#search(signal);
   }
 

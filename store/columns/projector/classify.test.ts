@@ -16,7 +16,8 @@ function node(id: string, offset: number, index: number, content: string, run = 
     time: 0,
     data: { index, role: 'user', sampled: false },
   };
-  return { event: event as TapedeckEvent, partition: 0, offset, eventHash: `e${id}${content}`, dataHash: content };
+  const entity = entityOf(event as TapedeckEvent);
+  return { event: event as TapedeckEvent, partition: 0, offset, eventHash: `e${id}${content}`, dataHash: content, entity };
 }
 
 const NOTHING = { ids: new Map<string, Known>(), entities: new Map<string, Known>(), deletedRuns: new Set<string>() };
@@ -33,7 +34,7 @@ test('the same id again is a duplicate with equal content and a conflict with ot
 
 test('the same position again is a redo, not a duplicate', () => {
   const event = node('a', 7, 0, 'x');
-  const entity = entityOf(event.event);
+  const { entity } = event;
   assert.ok(entity !== null);
   const known = {
     ...NOTHING,
@@ -54,6 +55,7 @@ test('events of a deleted run are deleted, before and after the tombstone, but t
   const known = { ...NOTHING, deletedRuns: new Set([runKey('p', 'r')]) };
   const tombstone = {
     ...node('z', 2, 0, ''),
+    entity: null,
     event: { v: 1, id: 'z', type: 'run.deleted', project: 'p', run: 'r', time: 0, data: {} } as TapedeckEvent,
   };
   assert.deepEqual(statuses([node('a', 1, 0, 'x'), tombstone, node('b', 3, 1, 'y'), node('c', 4, 0, 'x', 'other')], known), [
@@ -84,7 +86,7 @@ test('however a log is cut into blocks, and however often a block is redone, the
           if (times === 1) inBlocks.push(...decided.map((d) => d.status));
           decided.forEach((d, i) => {
             const c = block[i] as Candidate;
-            const entity = entityOf(c.event);
+            const { entity } = c;
             if (d.status !== 'stored' || entity === null) return;
             ids.set(idKey(0, c.event.id), { offset: c.offset, hash: c.eventHash });
             entities.set(entityKey(entity), { offset: c.offset, hash: c.dataHash });

@@ -19,6 +19,7 @@ export type Candidate = {
   readonly offset: number;
   readonly eventHash: string;
   readonly dataHash: string;
+  readonly entity: Entity | null;
 };
 
 export type Decision = {
@@ -47,21 +48,28 @@ export function runKey(project: string | undefined, run: string): string {
 }
 
 /** The immutable entity an event creates, or null when it creates none that another event could contradict. */
-export type Entity = { readonly table: 'nodes' | 'calls'; readonly trace: TraceKey; readonly index: number };
+export type Entity = {
+  readonly table: 'nodes' | 'calls';
+  readonly trace: TraceKey;
+  /** `traceText` of the trace. */
+  readonly traceText: string;
+  readonly index: number;
+};
 export type TraceKey = readonly [project: string, run: string, rollout: string, trace: string];
 
 export function entityOf(event: TapedeckEvent): Entity | null {
   if (event.type !== 'node.appended' && event.type !== 'call.recorded') return null;
   const trace = [event.project ?? DEFAULT_PROJECT, event.run ?? '', event.rollout ?? '', event.trace ?? ''] as const;
-  return { table: event.type === 'node.appended' ? 'nodes' : 'calls', trace, index: event.data.index };
+  return { table: event.type === 'node.appended' ? 'nodes' : 'calls', trace, traceText: traceText(trace), index: event.data.index };
 }
 
-export function traceText(trace: TraceKey): string {
-  return JSON.stringify(trace);
+/** One text per key: lengths keep ids apart, whatever characters they hold. */
+export function traceText([project, run, rollout, trace]: TraceKey): string {
+  return `${project.length},${run.length},${rollout.length},${project}${run}${rollout}${trace}`;
 }
 
-export function entityKey(entity: Entity): string {
-  return `${entity.table}/${entity.index}/${traceText(entity.trace)}`;
+export function entityKey(entity: Pick<Entity, 'table' | 'traceText' | 'index'>): string {
+  return `${entity.table}/${entity.index}/${entity.traceText}`;
 }
 
 const STORED: Decision = { status: 'stored', code: null, reason: '', firstOffset: null };
@@ -75,7 +83,7 @@ export function classify(candidates: readonly Candidate[], known: KnownState): D
     if (decision.status === 'stored') {
       const { event, partition, offset } = candidate;
       ids.set(idKey(partition, event.id), { offset, hash: candidate.eventHash });
-      const entity = entityOf(event);
+      const { entity } = candidate;
       if (entity !== null) entities.set(entityKey(entity), { offset, hash: candidate.dataHash });
     }
     return decision;
@@ -99,7 +107,7 @@ function decide(candidate: Candidate, known: KnownState, ids: ReadonlyMap<string
           firstOffset: sameId.offset,
         };
   }
-  const entity = entityOf(event);
+  const { entity } = candidate;
   if (entity === null) return STORED;
   const key = entityKey(entity);
   const same = entities.get(key) ?? known.entities.get(key);

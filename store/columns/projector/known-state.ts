@@ -1,7 +1,7 @@
 /** Asks the store what it already knows about the events of a block: ids, entities, tombstones. */
 import type { ColumnStore } from '../column-store.ts';
 import { listSettings, tupleLiteral } from '../sql-literal.ts';
-import { entityKey, entityOf, idKey, runKey, traceText, type Candidate, type Entity, type Known, type TraceKey } from './classify.ts';
+import { entityKey, idKey, runKey, traceText, type Candidate, type Entity, type Known, type TraceKey } from './classify.ts';
 
 const LIST_CHUNK = 10_000;
 
@@ -50,9 +50,9 @@ export class EntityIndex {
 
   /** Entities of the block that exist already, by `entityKey`. */
   async known(store: ColumnStore, candidates: readonly Candidate[], signal: AbortSignal): Promise<Map<string, Known>> {
-    const entities = candidates.map((c) => entityOf(c.event)).filter((e) => e !== null);
+    const entities = candidates.map((c) => c.entity).filter((e) => e !== null);
     await this.#load(store, entities, signal);
-    const old = entities.filter((e) => e.index <= (this.#largest.get(traceText(e.trace))?.[e.table] ?? -1));
+    const old = entities.filter((e) => e.index <= (this.#largest.get(e.traceText)?.[e.table] ?? -1));
     const found = new Map<string, Known>();
     for (const table of ['nodes', 'calls'] as const) {
       const keys = [...new Set(old.filter((e) => e.table === table).map((e) => tupleLiteral([...e.trace, e.index])))];
@@ -63,18 +63,19 @@ export class EntityIndex {
 
   learn(stored: readonly Candidate[]): void {
     for (const candidate of stored) {
-      const entity = entityOf(candidate.event);
+      const { entity } = candidate;
       if (entity === null) continue;
-      const text = traceText(entity.trace);
-      const largest = this.#largest.get(text);
+      const largest = this.#largest.get(entity.traceText);
       if (largest !== undefined) largest[entity.table] = Math.max(largest[entity.table], entity.index);
     }
   }
 
   async #load(store: ColumnStore, entities: readonly Entity[], signal: AbortSignal): Promise<void> {
     const missing = new Map<string, TraceKey>();
-    for (const { trace } of entities) {
-      const text = traceText(trace);
+    let last = '';
+    for (const { trace, traceText: text } of entities) {
+      if (text === last) continue; // neighbours mostly are of one trace
+      last = text;
       const largest = this.#largest.get(text);
       if (largest === undefined) missing.set(text, trace);
       else {
@@ -119,7 +120,7 @@ async function lookUp(
   const sql = `SELECT project, run, rollout, trace, index, toUInt64(min(_offset)) AS offset, argMin(hex(_hash), _offset) AS hash FROM ${table} WHERE (project, run, rollout, trace, index) IN (${keys.join(',')}) GROUP BY project, run, rollout, trace, index`;
   type Row = { project: string; run: string; rollout: string; trace: string; index: number; offset: string; hash: string };
   for (const r of await store.rows<Row>(sql, { settings: listSettings(sql.length), signal })) {
-    const key = entityKey({ table, trace: [r.project, r.run, r.rollout, r.trace], index: Number(r.index) });
+    const key = entityKey({ table, traceText: traceText([r.project, r.run, r.rollout, r.trace]), index: Number(r.index) });
     found.set(key, { offset: Number(r.offset), hash: r.hash.toLowerCase() });
   }
 }

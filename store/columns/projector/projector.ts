@@ -9,13 +9,14 @@ import { isTapedeckError } from '../../../base/errors.ts';
 import { retry } from '../../../base/retry.ts';
 import type { EventLog } from '../../log/event-log.ts';
 import type { ColumnStore } from '../column-store.ts';
+import { createBlock } from '../projections/block.ts';
 import { storePartition } from '../projections/position.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
 import type { BlockReport } from './after-block.ts';
-import { classify, runKey, type Candidate, type Decision } from './classify.ts';
+import { classify, entityOf, runKey, type Candidate, type Decision } from './classify.ts';
 import { gather, type Gathered } from './gather.ts';
 import { EntityIndex, knownIds, knownTombstones, storedPositions } from './known-state.ts';
-import { readBlock, type Unreadable } from './read-block.ts';
+import { readBlock, type ReadBlock, type Unreadable } from './read-block.ts';
 import { StateTracker } from './state-tracker.ts';
 import { storeBlock, type BlockPoint, type Judged } from './store-block.ts';
 import { storeVerdict } from './store-verdict.ts';
@@ -45,16 +46,21 @@ export type ProjectorOptions = {
   readonly deletedRuns?: ReadonlySet<string>;
 };
 
+/** A block out of the log, decoded. */
+type BlockRead = ReadBlock & { readonly gathered: Gathered };
+
 const IDLE_WAIT_MS = 30_000;
 
 export class Projector {
   readonly #options: ProjectorOptions;
   readonly #entities = new EntityIndex();
+  readonly #block = createBlock();
   readonly #state: StateTracker;
   #deletedRuns = new Set<string>();
   #positions: number[] = [];
   #blockAt = -Infinity;
   #until: readonly number[] | null = null;
+  #ahead: Promise<BlockRead> | null = null;
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -71,6 +77,7 @@ export class Projector {
    */
   async run(signal: AbortSignal, until: readonly number[] | null = null): Promise<void> {
     this.#until = until;
+    this.#ahead = null;
     try {
       await this.#start(signal);
       while (!signal.aborted && !this.#finished()) await this.#cycle(signal);
@@ -97,28 +104,17 @@ export class Projector {
   }
 
   async #cycle(signal: AbortSignal): Promise<void> {
-    const gathered = await this.#patiently('the log', signal, () => this.#nextBlock(signal));
-    if (gathered === null) return;
+    const block = await (this.#ahead ?? this.#nextBlock(signal));
+    this.#ahead = null;
+    if (block === null) return;
+    const { events, unreadable, gathered } = block;
     const started = this.#options.clock.monotonicMs();
     this.#state.phase('projecting');
-    const { events, unreadable } = await this.#patiently('the blob store', signal, () =>
-      readBlock(gathered, this.#options.topic, this.#options.fetchBlob),
-    );
     for (const { event } of events) if (event.type === 'run.deleted') this.#deletedRuns.add(runKey(event.project, event.run ?? ''));
     await this.#patiently('the column store', signal, async () => this.#options.after?.prepare(events, signal));
     const judged = await this.#judge(events, unreadable, signal);
-    const decisions = await storeBlock(judged, {
-      store: this.#options.store,
-      insert: (work) =>
-        this.#patiently(
-          'the column store',
-          signal,
-          () => work(signal),
-          (error) => ['halve', 'poison'].includes(storeVerdict(error)),
-        ),
-      reached: this.#options.reached ?? (() => {}),
-      signal,
-    });
+    this.#ahead = this.#readAhead(gathered, signal);
+    const decisions = await this.#store(judged, signal);
     this.#positions = [...gathered.next];
     this.#entities.learn(
       judged.filter((_, i) => decisions[i]?.status === 'stored').flatMap((j) => (j.candidate === null ? [] : [j.candidate])),
@@ -127,19 +123,51 @@ export class Projector {
     await this.#after(judged, decisions, gathered, signal);
   }
 
+  #store(judged: readonly Judged[], signal: AbortSignal): Promise<Decision[]> {
+    const needsWork = (error: unknown): boolean => ['halve', 'poison'].includes(storeVerdict(error));
+    return storeBlock(judged, {
+      block: this.#block,
+      store: this.#options.store,
+      insert: (work) => this.#patiently('the column store', signal, () => work(signal), needsWork),
+      reached: this.#options.reached ?? (() => {}),
+      signal,
+    });
+  }
+
+  /** Under load the next block is read and decoded while this one is inserted, when there is a whole block of it: null says there is not. */
+  #readAhead(gathered: Gathered, signal: AbortSignal): Promise<BlockRead> | null {
+    const waiting = gathered.ends.reduce(
+      (sum, end, p) => sum + Math.max(0, Math.min(end, this.#until?.[p] ?? end) - (gathered.next[p] as number)),
+      0,
+    );
+    if (waiting < this.#options.blockEvents) return null;
+    const ahead = this.#read(gathered.next, signal);
+    ahead.catch(() => {}); // it fails where it is awaited
+    return ahead;
+  }
+
+  async #read(from: readonly number[], signal: AbortSignal): Promise<BlockRead> {
+    const { log, blockBytes, blockEvents, topic, fetchBlob } = this.#options;
+    const limits = { maxBytes: blockBytes, maxEvents: blockEvents, until: this.#until };
+    this.#blockAt = this.#options.clock.monotonicMs();
+    const gathered = await this.#patiently('the log', signal, () => gather(log, from, limits, signal));
+    return { gathered, ...(await this.#patiently('the blob store', signal, () => readBlock(gathered, topic, fetchBlob))) };
+  }
+
   /** Waits for something to project, then for the block to fill up or its time to pass. Null when nothing came. */
-  async #nextBlock(signal: AbortSignal): Promise<Gathered | null> {
-    const { log, blockBytes, blockEvents } = this.#options;
+  async #nextBlock(signal: AbortSignal): Promise<BlockRead | null> {
+    const { log } = this.#options;
     if ((await this.#available(signal)) === 0) {
       this.#state.caughtUp();
-      const more = (await this.#options.after?.idle(signal)) === true;
+      const more = (await this.#patiently('the column store', signal, async () => this.#options.after?.idle(signal))) === true;
       if (!more) this.#state.phase('idle');
-      if (!(await log.waitForAppend(this.#positions, more ? 0 : IDLE_WAIT_MS, signal))) return null;
+      const wait = more ? 0 : IDLE_WAIT_MS;
+      if (!(await this.#patiently('the log', signal, () => log.waitForAppend(this.#positions, wait, signal)))) return null;
     }
     await this.#fillUp(signal);
-    const gathered = await gather(log, this.#positions, { maxBytes: blockBytes, maxEvents: blockEvents, until: this.#until }, signal);
-    this.#blockAt = this.#options.clock.monotonicMs();
-    return gathered.records.length === 0 && gathered.next.every((n, p) => n === this.#positions[p]) ? null : gathered;
+    const block = await this.#read(this.#positions, signal);
+    const { records, next } = block.gathered;
+    return records.length === 0 && next.every((n, p) => n === this.#positions[p]) ? null : block;
   }
 
   /** Small blocks cost more than twice as much per event: one that is not full waits until `blockWaitMs` after the last. */
@@ -151,7 +179,7 @@ export class Projector {
   }
 
   async #available(signal: AbortSignal): Promise<number> {
-    const bounds = await this.#options.log.positions(signal);
+    const bounds = await this.#patiently('the log', signal, () => this.#options.log.positions(signal));
     const until = this.#until ?? [];
     return bounds.reduce((sum, bound, p) => {
       const end = Math.min(bound.end, until[p] ?? Infinity);
@@ -165,8 +193,9 @@ export class Projector {
       event: e.event,
       partition: storePartition(e.topic, e.partition),
       offset: e.offset,
-      eventHash: Buffer.from(e.hash.event).toString('hex'),
-      dataHash: Buffer.from(e.hash.data).toString('hex'),
+      eventHash: hex(e.hash.event),
+      dataHash: hex(e.hash.data),
+      entity: entityOf(e.event),
     }));
     const ids = await this.#patiently('the column store', signal, () => knownIds(store, candidates, signal));
     const entities = await this.#patiently('the column store', signal, () => this.#entities.known(store, candidates, signal));
@@ -218,6 +247,10 @@ export class Projector {
     this.#state.proceed();
     return result;
   }
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 }
 
 function partitionOf(judged: Judged): number {

@@ -5,7 +5,7 @@
  */
 import { isTapedeckError } from '../../../base/errors.ts';
 import type { ColumnStore } from '../column-store.ts';
-import { createBlock, type Block } from '../projections/block.ts';
+import type { Block } from '../projections/block.ts';
 import { deadLetter, ledger } from '../projections/ledger.ts';
 import { project } from '../projections/project.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
@@ -25,6 +25,8 @@ export type Judged = {
 export type BlockPoint = 'between-tables' | 'before-log-index' | 'after-log-index';
 
 type Context = {
+  /** Emptied and filled for every block, so that its buffers are made once. */
+  readonly block: Block;
   readonly store: ColumnStore;
   /** Runs an insert with patience for whatever may pass; throws what halving or bisection must handle. */
   readonly insert: (work: (signal: AbortSignal) => Promise<void>) => Promise<void>;
@@ -35,9 +37,9 @@ type Context = {
 /** Returns the final decisions, in the order of `judged`. */
 export async function storeBlock(judged: readonly Judged[], context: Context): Promise<Decision[]> {
   if (judged.length === 0) return [];
-  const { block, decisions } = buildBlock(judged);
+  const decisions = fillBlock(judged, context.block);
   try {
-    await insertAll(block, context);
+    await insertAll(context);
     return decisions;
   } catch (error) {
     context.signal.throwIfAborted();
@@ -55,10 +57,10 @@ export async function storeBlock(judged: readonly Judged[], context: Context): P
 }
 
 /** All rows of the block. An event whose projection fails must leave no half row behind: it is dead-lettered and the block is built anew without it. */
-function buildBlock(judged: readonly Judged[]): { block: Block; decisions: Decision[] } {
+function fillBlock(judged: readonly Judged[], block: Block): Decision[] {
   const decisions = judged.map((item) => item.decision);
   for (;;) {
-    const block = createBlock();
+    block.clear();
     const failed = judged.findIndex((item, i) => {
       const decision = decisions[i] as Decision;
       if (item.stored !== null && decision.status === 'stored') {
@@ -73,7 +75,7 @@ function buildBlock(judged: readonly Judged[]): { block: Block; decisions: Decis
     });
     if (failed >= 0) continue;
     judged.forEach((item, i) => bookOne(item, decisions[i] as Decision, block));
-    return { block, decisions };
+    return decisions;
   }
 }
 
@@ -90,13 +92,23 @@ function deadBecause(error: unknown): Decision {
   return { status: 'dead', code, reason: reason.slice(0, 4096), firstOffset: null };
 }
 
-/** One Native block per table that has rows, `log_index` last. */
-async function insertAll(block: Block, { store, insert, reached }: Context): Promise<void> {
-  for (const table of block.tables) {
-    if (table.rows === 0) continue;
-    if (table === block.logIndex) reached('before-log-index');
+/**
+ * One Native block per table that has rows: the facts side by side; when all are stored the ids, by which a later event is known for a duplicate; then `log_index`,
+ * whose rows say that everything else is there.
+ */
+async function insertAll({ block, store, insert, reached }: Context): Promise<void> {
+  const insertOne = async (table: Block['tables'][number]): Promise<void> => {
+    if (table.rows === 0) return;
     const bytes = table.encode();
     await insert((signal) => store.insertNative(table.name, table.columnNames, bytes, { signal }));
-    reached(table === block.logIndex ? 'after-log-index' : 'between-tables');
-  }
+  };
+  const facts = block.tables.filter((table) => table !== block.eventIds && table !== block.logIndex);
+  const results = await Promise.allSettled(facts.map(async (table) => insertOne(table).then(() => reached('between-tables'))));
+  // all have settled: nothing of this block is still on its way when it is tried again or cut
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  await insertOne(block.eventIds);
+  reached('before-log-index');
+  await insertOne(block.logIndex);
+  reached('after-log-index');
 }
