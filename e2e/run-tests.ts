@@ -7,10 +7,12 @@
  * Usage: run-tests.ts [--kinds unit,int] [--only substring] [--concurrency n]
  * A kind named in TAPEDECK_REQUIRE (comma separated) must not skip: a skip there is a failure.
  */
-import { globSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { run } from 'node:test';
 import type { TestEvent } from 'node:test/reporters';
 import { parseArgs } from 'node:util';
+import { notRunHint } from './not-run.ts';
 
 const KINDS = ['unit', 'int', 'kafka', 'python'] as const;
 type Kind = (typeof KINDS)[number];
@@ -43,6 +45,10 @@ function isRequired(file: string): boolean {
 
 function fileOf(data: { file?: string | undefined }): string {
   return (data.file ?? '').replace(`${process.cwd()}/`, '');
+}
+
+function scriptsOfPackage(): Record<string, string> {
+  return (JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8')) as { scripts: Record<string, string> }).scripts;
 }
 
 function onEvent(event: TestEvent): void {
@@ -83,7 +89,7 @@ for await (const event of run({
   onEvent(event as TestEvent);
 }
 if (skipped.length > 0) process.stdout.write(`\nskipped:\n${skipped.map((s) => `  ${s}`).join('\n')}\n`);
-if (left.length > 0) process.stdout.write(`not run here: ${left.map((k) => `${k} (npm run test:${k})`).join(', ')}\n`);
+if (left.length > 0) process.stdout.write(`not run here: ${notRunHint(left, scriptsOfPackage())}\n`);
 if (failures.length > 0) process.stdout.write(`\nfailed:\n${failures.map((f) => `  ${f}`).join('\n')}\n`);
 const failedCount = failed + failures.filter((f) => f.includes('skipped although required')).length;
 process.stdout.write(`\n${passed} passed, ${failedCount} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ''}\n`);
