@@ -4,7 +4,6 @@
  * `progress` remembers up to where that is done, so that what a crash left undone is caught up at the next start.
  */
 import type { Clock } from '../../../base/clock.ts';
-import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import type { Topic } from '../../../events/registry.ts';
 import type { ColumnStore } from '../column-store.ts';
 import { deleteRun } from '../deletion.ts';
@@ -13,6 +12,7 @@ import { Touched } from '../projections/touched.ts';
 import { fillSearchIndex } from '../search-index.ts';
 import { refreshSummaries } from '../summaries.ts';
 import { ensureKnownProjects, ensureProject, type ProjectOptions } from '../views/ensure-project.ts';
+import type { Candidate } from './classify.ts';
 import { undoneSince } from './undone.ts';
 
 export type AfterBlockOptions = {
@@ -25,14 +25,7 @@ export type AfterBlockOptions = {
 
 /** What a block stored: its events, and the next offset of every partition. */
 export type BlockReport = { readonly events: readonly StoredFact[]; readonly positions: readonly number[]; readonly busy: boolean };
-type StoredFact = {
-  readonly event: {
-    readonly type: string;
-    readonly project?: string | undefined;
-    readonly run?: string | undefined;
-    readonly rollout?: string | undefined;
-  };
-};
+type StoredFact = Pick<Candidate, 'type' | 'project' | 'run' | 'rollout'>;
 
 export const SUMMARIES_TASK = 'summaries';
 /** Two statements whose planning costs more than their work: under load they are made less often. */
@@ -54,16 +47,15 @@ export class AfterBlock {
   }
 
   /** Before a block is stored: its projects have their views, so that what is stored can be asked for. */
-  async prepare(events: readonly StoredFact[], _signal: AbortSignal): Promise<void> {
-    for (const { event } of events) await this.#ensure(event.project ?? DEFAULT_PROJECT);
+  async prepare(events: readonly StoredFact[]): Promise<void> {
+    for (const { project } of events) if (!this.#ensured.has(project)) await this.#ensure(project);
   }
 
   /** After each block. When the projector is `busy`, the search index waits. */
   async run({ events, positions, busy }: BlockReport, signal: AbortSignal): Promise<void> {
     const { store, clock } = this.#options;
     await this.#catchUp(signal);
-    for (const { event } of events) {
-      const { type, project = DEFAULT_PROJECT, run, rollout } = event;
+    for (const { type, project, run, rollout } of events) {
       if (type === 'run.deleted' && run !== undefined) await deleteRun(store, project, run, signal);
       if (run !== undefined && rollout !== undefined) this.#pending.rollout(project, run, rollout);
     }
@@ -80,7 +72,6 @@ export class AfterBlock {
   }
 
   async #ensure(project: string): Promise<void> {
-    if (this.#ensured.has(project)) return;
     await ensureProject(this.#options.store, project, this.#options.projects);
     this.#ensured.add(project);
   }

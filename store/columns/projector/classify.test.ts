@@ -17,7 +17,8 @@ function node(id: string, offset: number, index: number, content: string, run = 
     data: { index, role: 'user', sampled: false },
   };
   const entity = entityOf(event as TapedeckEvent);
-  return { event: event as TapedeckEvent, partition: 0, offset, eventHash: `e${id}${content}`, dataHash: content, entity };
+  const envelope = { id, type: 'node.appended', project: 'p', run, rollout: 'o' } as const;
+  return { ...envelope, partition: 0, offset, eventHash: `e${id}${content}`, dataHash: content, entity };
 }
 
 const NOTHING = { ids: new Map<string, Known>(), entities: new Map<string, Known>(), deletedRuns: new Set<string>() };
@@ -53,11 +54,7 @@ test('an entity that exists is a duplicate or a conflict whatever the event id',
 
 test('events of a deleted run are deleted, before and after the tombstone, but the tombstone itself is stored', () => {
   const known = { ...NOTHING, deletedRuns: new Set([runKey('p', 'r')]) };
-  const tombstone = {
-    ...node('z', 2, 0, ''),
-    entity: null,
-    event: { v: 1, id: 'z', type: 'run.deleted', project: 'p', run: 'r', time: 0, data: {} } as TapedeckEvent,
-  };
+  const tombstone: Candidate = { ...node('z', 2, 0, ''), type: 'run.deleted', entity: null };
   assert.deepEqual(statuses([node('a', 1, 0, 'x'), tombstone, node('b', 3, 1, 'y'), node('c', 4, 0, 'x', 'other')], known), [
     'deleted',
     'stored',
@@ -88,7 +85,7 @@ test('however a log is cut into blocks, and however often a block is redone, the
             const c = block[i] as Candidate;
             const { entity } = c;
             if (d.status !== 'stored' || entity === null) return;
-            ids.set(idKey(0, c.event.id), { offset: c.offset, hash: c.eventHash });
+            ids.set(idKey(0, c.id), { offset: c.offset, hash: c.eventHash });
             entities.set(entityKey(entity), { offset: c.offset, hash: c.dataHash });
           });
         }

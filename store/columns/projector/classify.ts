@@ -12,9 +12,13 @@ import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 export type Status = 'stored' | 'duplicate' | 'conflict' | 'dead' | 'deleted';
 export type Known = { readonly offset: number; readonly hash: string };
 
-/** One record of the log that could be read as an event. Hashes are hex. */
+/** What must be known of an event to decide about it: small, so that a block of decoded events is never held. Hashes are hex. */
 export type Candidate = {
-  readonly event: TapedeckEvent;
+  readonly id: string;
+  readonly type: TapedeckEvent['type'];
+  readonly project: string;
+  readonly run: string | undefined;
+  readonly rollout: string | undefined;
   readonly partition: number;
   readonly offset: number;
   readonly eventHash: string;
@@ -43,8 +47,8 @@ export function idKey(partition: number, id: string): string {
   return `${partition}/${id}`;
 }
 
-export function runKey(project: string | undefined, run: string): string {
-  return JSON.stringify([project ?? DEFAULT_PROJECT, run]);
+export function runKey(project: string, run: string): string {
+  return JSON.stringify([project, run]);
 }
 
 /** The immutable entity an event creates, or null when it creates none that another event could contradict. */
@@ -81,8 +85,8 @@ export function classify(candidates: readonly Candidate[], known: KnownState): D
   return candidates.map((candidate) => {
     const decision = decide(candidate, known, ids, entities);
     if (decision.status === 'stored') {
-      const { event, partition, offset } = candidate;
-      ids.set(idKey(partition, event.id), { offset, hash: candidate.eventHash });
+      const { id, partition, offset } = candidate;
+      ids.set(idKey(partition, id), { offset, hash: candidate.eventHash });
       const { entity } = candidate;
       if (entity !== null) entities.set(entityKey(entity), { offset, hash: candidate.dataHash });
     }
@@ -91,11 +95,11 @@ export function classify(candidates: readonly Candidate[], known: KnownState): D
 }
 
 function decide(candidate: Candidate, known: KnownState, ids: ReadonlyMap<string, Known>, entities: ReadonlyMap<string, Known>): Decision {
-  const { event, partition, offset } = candidate;
-  if (event.run !== undefined && event.type !== 'run.deleted' && known.deletedRuns.has(runKey(event.project, event.run))) {
+  const { type, project, run, partition, offset } = candidate;
+  if (known.deletedRuns.size > 0 && run !== undefined && type !== 'run.deleted' && known.deletedRuns.has(runKey(project, run))) {
     return { status: 'deleted', code: 'run_deleted', reason: 'the run was deleted', firstOffset: null };
   }
-  const id = idKey(partition, event.id);
+  const id = idKey(partition, candidate.id);
   const sameId = ids.get(id) ?? known.ids.get(id);
   if (sameId !== undefined && sameId.offset < offset) {
     return sameId.hash === candidate.eventHash

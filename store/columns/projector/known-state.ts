@@ -8,7 +8,7 @@ const LIST_CHUNK = 10_000;
 /** Which of these ids are stored, at which offset and with which content hash. */
 export async function knownIds(store: ColumnStore, candidates: readonly Candidate[], signal: AbortSignal): Promise<Map<string, Known>> {
   const found = new Map<string, Known>();
-  const ids = [...new Set(candidates.map((c) => c.event.id))];
+  const ids = [...new Set(candidates.map((c) => c.id))];
   for (let at = 0; at < ids.length; at += LIST_CHUNK) {
     const list = ids.slice(at, at + LIST_CHUNK).map((id) => `'${id}'`);
     const sql = `SELECT toString(id) AS id, _partition AS partition, toUInt64(min(_offset)) AS offset, argMin(hex(hash), _offset) AS hash FROM event_ids WHERE id IN (${list.join(',')}) GROUP BY id, _partition`;

@@ -9,14 +9,14 @@ import { isTapedeckError } from '../../../base/errors.ts';
 import { retry } from '../../../base/retry.ts';
 import type { EventLog } from '../../log/event-log.ts';
 import type { ColumnStore } from '../column-store.ts';
-import { createBlock } from '../projections/block.ts';
+import { createBlock, type Block } from '../projections/block.ts';
 import { storePartition } from '../projections/position.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
 import type { BlockReport } from './after-block.ts';
-import { classify, entityOf, runKey, type Candidate, type Decision } from './classify.ts';
+import { classify, runKey, type Candidate, type Decision } from './classify.ts';
 import { gather, type Gathered } from './gather.ts';
 import { EntityIndex, knownIds, knownTombstones, storedPositions } from './known-state.ts';
-import { readBlock, type ReadBlock, type Unreadable } from './read-block.ts';
+import { readBlock, type Item, type ReadBlock } from './read-block.ts';
 import { StateTracker } from './state-tracker.ts';
 import { storeBlock, type BlockPoint, type Judged } from './store-block.ts';
 import { storeVerdict } from './store-verdict.ts';
@@ -36,7 +36,7 @@ export type ProjectorOptions = {
   readonly blockWaitMs: number;
   /** What goes with a block (after-block.ts): `prepare` before it is stored, `run` after, `idle` when the log is read to its end. */
   readonly after?: {
-    prepare(events: readonly StoredEvent[], signal: AbortSignal): Promise<void>;
+    prepare(events: readonly Candidate[]): Promise<void>;
     run(block: BlockReport, signal: AbortSignal): Promise<void>;
     idle(signal: AbortSignal): Promise<boolean>;
   };
@@ -47,14 +47,17 @@ export type ProjectorOptions = {
 };
 
 /** A block out of the log, decoded. */
-type BlockRead = ReadBlock & { readonly gathered: Gathered };
+type BlockRead = ReadBlock & { readonly gathered: Gathered; readonly block: Block };
 
+/** Less than this waiting is not worth a block of its own. */
+const READ_AHEAD_EVENTS = 2_000;
 const IDLE_WAIT_MS = 30_000;
 
 export class Projector {
   readonly #options: ProjectorOptions;
   readonly #entities = new EntityIndex();
-  readonly #block = createBlock();
+  /** One is inserted while the other is filled. */
+  readonly #blocks = [createBlock(), createBlock()] as const;
   readonly #state: StateTracker;
   #deletedRuns = new Set<string>();
   #positions: number[] = [];
@@ -104,54 +107,61 @@ export class Projector {
   }
 
   async #cycle(signal: AbortSignal): Promise<void> {
-    const block = await (this.#ahead ?? this.#nextBlock(signal));
+    const read = await (this.#ahead ?? this.#nextBlock(signal));
     this.#ahead = null;
-    if (block === null) return;
-    const { events, unreadable, gathered } = block;
+    if (read === null) return;
+    const { items, gathered, block } = read;
     const started = this.#options.clock.monotonicMs();
     this.#state.phase('projecting');
-    for (const { event } of events) if (event.type === 'run.deleted') this.#deletedRuns.add(runKey(event.project, event.run ?? ''));
-    await this.#patiently('the column store', signal, async () => this.#options.after?.prepare(events, signal));
-    const judged = await this.#judge(events, unreadable, signal);
-    this.#ahead = this.#readAhead(gathered, signal);
-    const decisions = await this.#store(judged, signal);
+    const candidates = items.flatMap(({ candidate }) => (candidate === null ? [] : [candidate]));
+    for (const { type, project, run } of candidates) if (type === 'run.deleted') this.#deletedRuns.add(runKey(project, run ?? ''));
+    await this.#patiently('the column store', signal, async () => this.#options.after?.prepare(candidates));
+    const judged = await this.#judge(items, candidates, signal);
+    this.#ahead = this.#readAhead(read, signal);
+    const filled = read.asStored && judged.every(({ decision }) => decision.status === 'stored');
+    const decisions = await this.#store(judged, block, filled, signal);
     this.#positions = [...gathered.next];
-    this.#entities.learn(
-      judged.filter((_, i) => decisions[i]?.status === 'stored').flatMap((j) => (j.candidate === null ? [] : [j.candidate])),
-    );
+    const stored = items.flatMap(({ candidate }, i) => (candidate !== null && decisions[i]?.status === 'stored' ? [candidate] : []));
+    this.#entities.learn(stored);
     this.#state.stored(this.#positions, gathered, decisions, this.#options.clock.monotonicMs() - started);
-    await this.#after(judged, decisions, gathered, signal);
+    const { after, blockEvents } = this.#options;
+    const report = { events: stored, positions: this.#positions, busy: items.length * 2 >= blockEvents || this.#ahead !== null };
+    await this.#patiently('the column store', signal, async () => after?.run(report, signal));
   }
 
-  #store(judged: readonly Judged[], signal: AbortSignal): Promise<Decision[]> {
+  #store(judged: readonly Judged[], block: Block, filled: boolean, signal: AbortSignal): Promise<Decision[]> {
     const needsWork = (error: unknown): boolean => ['halve', 'poison'].includes(storeVerdict(error));
-    return storeBlock(judged, {
-      block: this.#block,
+    const context = {
+      block,
       store: this.#options.store,
-      insert: (work) => this.#patiently('the column store', signal, () => work(signal), needsWork),
+      insert: (work: (signal: AbortSignal) => Promise<void>) => this.#patiently('the column store', signal, () => work(signal), needsWork),
       reached: this.#options.reached ?? (() => {}),
       signal,
-    });
+    };
+    return storeBlock(judged, context, filled);
   }
 
   /** Under load the next block is read and decoded while this one is inserted, when there is a whole block of it: null says there is not. */
-  #readAhead(gathered: Gathered, signal: AbortSignal): Promise<BlockRead> | null {
+  #readAhead({ gathered, block }: BlockRead, signal: AbortSignal): Promise<BlockRead> | null {
+    const until = this.#until ?? [];
     const waiting = gathered.ends.reduce(
-      (sum, end, p) => sum + Math.max(0, Math.min(end, this.#until?.[p] ?? end) - (gathered.next[p] as number)),
+      (sum, end, p) => sum + Math.max(0, Math.min(end, until[p] ?? end) - (gathered.next[p] as number)),
       0,
     );
-    if (waiting < this.#options.blockEvents) return null;
-    const ahead = this.#read(gathered.next, signal);
+    if (waiting < READ_AHEAD_EVENTS) return null;
+    const other = this.#blocks.find((each) => each !== block) as Block;
+    const ahead = this.#read(gathered.next, other, signal);
     ahead.catch(() => {}); // it fails where it is awaited
     return ahead;
   }
 
-  async #read(from: readonly number[], signal: AbortSignal): Promise<BlockRead> {
+  async #read(from: readonly number[], block: Block, signal: AbortSignal): Promise<BlockRead> {
     const { log, blockBytes, blockEvents, topic, fetchBlob } = this.#options;
     const limits = { maxBytes: blockBytes, maxEvents: blockEvents, until: this.#until };
     this.#blockAt = this.#options.clock.monotonicMs();
     const gathered = await this.#patiently('the log', signal, () => gather(log, from, limits, signal));
-    return { gathered, ...(await this.#patiently('the blob store', signal, () => readBlock(gathered, topic, fetchBlob))) };
+    const read = await this.#patiently('the blob store', signal, () => readBlock(gathered, topic, fetchBlob, block));
+    return { ...read, gathered, block };
   }
 
   /** Waits for something to project, then for the block to fill up or its time to pass. Null when nothing came. */
@@ -165,9 +175,9 @@ export class Projector {
       if (!(await this.#patiently('the log', signal, () => log.waitForAppend(this.#positions, wait, signal)))) return null;
     }
     await this.#fillUp(signal);
-    const block = await this.#read(this.#positions, signal);
-    const { records, next } = block.gathered;
-    return records.length === 0 && next.every((n, p) => n === this.#positions[p]) ? null : block;
+    const read = await this.#read(this.#positions, this.#blocks[0], signal);
+    const { records, next } = read.gathered;
+    return records.length === 0 && next.every((n, p) => n === this.#positions[p]) ? null : read;
   }
 
   /** Small blocks cost more than twice as much per event: one that is not full waits until `blockWaitMs` after the last. */
@@ -187,44 +197,16 @@ export class Projector {
     }, 0);
   }
 
-  async #judge(events: readonly StoredEvent[], unreadable: readonly Unreadable[], signal: AbortSignal): Promise<Judged[]> {
+  async #judge(items: readonly Item[], candidates: readonly Candidate[], signal: AbortSignal): Promise<Judged[]> {
     const { store } = this.#options;
-    const candidates: Candidate[] = events.map((e) => ({
-      event: e.event,
-      partition: storePartition(e.topic, e.partition),
-      offset: e.offset,
-      eventHash: hex(e.hash.event),
-      dataHash: hex(e.hash.data),
-      entity: entityOf(e.event),
-    }));
     const ids = await this.#patiently('the column store', signal, () => knownIds(store, candidates, signal));
     const entities = await this.#patiently('the column store', signal, () => this.#entities.known(store, candidates, signal));
-    const decisions = classify(candidates, { ids, entities, deletedRuns: this.#deletedRuns });
-    const judged: Judged[] = events.map((stored, i) => ({
-      stored,
-      unreadable: null,
-      candidate: candidates[i] as Candidate,
-      decision: decisions[i] as Decision,
-    }));
-    for (const dead of unreadable) {
-      const { code, message } = dead.problem;
-      judged.push({
-        stored: null,
-        unreadable: dead,
-        candidate: null,
-        decision: { status: 'dead', code, reason: message, firstOffset: null },
-      });
-    }
-    return judged.toSorted((a, b) => partitionOf(a) - partitionOf(b) || offsetOf(a) - offsetOf(b));
-  }
-
-  async #after(judged: readonly Judged[], decisions: readonly Decision[], gathered: Gathered, signal: AbortSignal): Promise<void> {
-    const { after } = this.#options;
-    if (after === undefined) return;
-    const events = judged.flatMap((j, i) => (j.stored !== null && decisions[i]?.status === 'stored' ? [j.stored] : []));
-    await this.#patiently('the column store', signal, () =>
-      after.run({ events, positions: this.#positions, busy: gathered.records.length * 2 >= this.#options.blockEvents }, signal),
-    );
+    const decisions = classify(candidates, { ids, entities, deletedRuns: this.#deletedRuns }).values();
+    return items.map((item) => {
+      const { problem } = item;
+      if (problem === null) return { item, decision: decisions.next().value as Decision };
+      return { item, decision: { status: 'dead', code: problem.code, reason: problem.message, firstOffset: null } };
+    });
   }
 
   /** Tries until it works or the signal aborts, telling the state what it waits for. `giveUp` errors are thrown at once. */
@@ -247,16 +229,4 @@ export class Projector {
     this.#state.proceed();
     return result;
   }
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
-}
-
-function partitionOf(judged: Judged): number {
-  return (judged.stored ?? judged.unreadable)?.partition ?? 0;
-}
-
-function offsetOf(judged: Judged): number {
-  return (judged.stored ?? judged.unreadable)?.offset ?? 0;
 }

@@ -1,46 +1,101 @@
-/** Turns gathered records into events: large values put back, decoded, checked, hashed. What cannot be read is set apart with its reason. */
+/**
+ * Turns gathered records into items: large values put back, decoded, checked, hashed. Each event is projected at once, as if it will be stored, which nearly all
+ * are: so no block of decoded events is ever held in memory. What the decisions then say otherwise is mended by filling the block again (store-block.ts).
+ */
 import type { Problem } from '../../../base/result.ts';
 import { blobHandles, internalize } from '../../../events/codec/blob-tags.ts';
 import { contentHash } from '../../../events/content-hash.ts';
+import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import { readEvent } from '../../../events/read-event.ts';
+import type { TapedeckEvent, Topic } from '../../../events/registry.ts';
+import type { Block } from '../projections/block.ts';
+import { ledger, NO_REASON } from '../projections/ledger.ts';
+import { storePartition } from '../projections/position.ts';
+import { project } from '../projections/project.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
+import { entityOf, type Candidate } from './classify.ts';
 import type { Gathered } from './gather.ts';
 
-/** A record that is no event we can project. The log keeps it; it is dead-lettered with the reason. */
-export type Unreadable = {
-  readonly topic: StoredEvent['topic'];
+/** One record of a block: what decides about it, or why it is no event we can project. The log keeps it in either case. */
+export type Item = {
+  readonly topic: Topic;
   readonly partition: number;
   readonly offset: number;
+  /** The record with large values put back. */
   readonly slice: Uint8Array;
-  readonly problem: Problem;
+  readonly candidate: Candidate | null;
+  readonly problem: Problem | null;
 };
 
-export type ReadBlock = { readonly events: readonly StoredEvent[]; readonly unreadable: readonly Unreadable[] };
+/** `asStored`: the block holds the rows of all items as stored events; false when some item cannot be. */
+export type ReadBlock = { readonly items: readonly Item[]; readonly asStored: boolean };
 
-export async function readBlock(
-  gathered: Gathered,
-  topic: StoredEvent['topic'],
-  fetchBlob: (sha256: string) => Promise<Uint8Array>,
-): Promise<ReadBlock> {
-  const events: StoredEvent[] = [];
-  const unreadable: Unreadable[] = [];
+type FetchBlob = (sha256: string) => Promise<Uint8Array>;
+
+/** Fills `block` with the rows of everything that was gathered. */
+export async function readBlock(gathered: Gathered, topic: Topic, fetchBlob: FetchBlob, block: Block): Promise<ReadBlock> {
+  const items: Item[] = [];
+  let asStored = true;
+  block.clear();
   for (const { partition, record } of gathered.records) {
-    const { offset } = record;
-    const slice = await whole(record.value, fetchBlob);
+    const slice = mayHoldBlobs(record.value) ? await whole(record.value, fetchBlob) : record.value;
+    const place = { topic, partition, offset: record.offset, slice };
     const read = readEvent(slice);
-    if (read.ok) events.push({ event: read.value, slice, partition, offset, hash: contentHash(slice), topic });
-    else unreadable.push({ topic, partition, offset, slice: record.value, problem: read.error });
+    if (!read.ok) {
+      items.push({ ...place, candidate: null, problem: read.error });
+      asStored = false;
+      continue;
+    }
+    const stored = { ...place, event: read.value, hash: contentHash(slice) };
+    items.push({ ...place, candidate: candidateOf(stored), problem: null });
+    asStored &&= projectStored(stored, block);
   }
-  return { events, unreadable };
+  return { items, asStored };
 }
 
-/** Blob tags are rare: a slice under the smallest possible handle, or without the tag's bytes, is passed through untouched. */
-async function whole(slice: Uint8Array, fetchBlob: (sha256: string) => Promise<Uint8Array>): Promise<Uint8Array> {
-  if (!mayHoldBlobs(slice)) return slice;
+/** False when the projection fails: the block then may hold half a row. */
+function projectStored(stored: StoredEvent, block: Block): boolean {
+  try {
+    project(stored, block);
+    ledger(stored, 'stored', NO_REASON, block);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Decodes an item again, whose event was let go. */
+export function storedOf(item: Item): StoredEvent {
+  const read = readEvent(item.slice);
+  if (!read.ok) throw new Error('an event could be read once and cannot be read again');
+  const { topic, partition, offset, slice } = item;
+  return { topic, partition, offset, slice, event: read.value, hash: contentHash(slice) };
+}
+
+function candidateOf({ event, topic, partition, offset, hash }: StoredEvent): Candidate {
+  return {
+    id: event.id,
+    type: event.type,
+    project: event.project ?? DEFAULT_PROJECT,
+    run: event.run,
+    rollout: event.rollout,
+    partition: storePartition(topic, partition),
+    offset,
+    eventHash: hex(hash.event),
+    dataHash: hex(hash.data),
+    entity: entityOf(event satisfies TapedeckEvent),
+  };
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+}
+
+async function whole(slice: Uint8Array, fetchBlob: FetchBlob): Promise<Uint8Array> {
   return blobHandles(slice).length > 0 ? internalize(slice, fetchBlob) : slice;
 }
 
-/** The head of tag 1952542821 ("tape"): da 74 61 70 65. */
+/** The head of tag 1952542821 ("tape"): da 74 61 70 65. Blob tags are rare, and this search is fast. */
 const TAG_HEAD = Buffer.from([0xda, 0x74, 0x61, 0x70, 0x65]);
 
 function mayHoldBlobs(slice: Uint8Array): boolean {

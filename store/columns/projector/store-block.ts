@@ -1,5 +1,5 @@
 /**
- * Stores one judged block: rows of every table, then the ledger, `log_index` last. A block the store has no memory for is halved; a block with data
+ * Stores one block: rows of every table, then the ledger, `log_index` last. A block the store has no memory for is halved; a block with data
  * the store refuses is bisected until the single event is found, which is dead-lettered with the store's reason, and the rest goes on.
  * Halves are in log order, so the ledger never runs ahead of the facts of an earlier offset.
  */
@@ -8,24 +8,18 @@ import type { ColumnStore } from '../column-store.ts';
 import type { Block } from '../projections/block.ts';
 import { deadLetter, ledger } from '../projections/ledger.ts';
 import { project } from '../projections/project.ts';
-import type { StoredEvent } from '../projections/stored-event.ts';
-import type { Candidate, Decision } from './classify.ts';
-import type { Unreadable } from './read-block.ts';
+import type { Decision } from './classify.ts';
+import { storedOf, type Item } from './read-block.ts';
 import { storeVerdict } from './store-verdict.ts';
-
-/** One record of the block with its decision: either an event or something unreadable. */
-export type Judged = {
-  readonly stored: StoredEvent | null;
-  readonly unreadable: Unreadable | null;
-  readonly candidate: Candidate | null;
-  readonly decision: Decision;
-};
 
 /** Where a crash test may end the process. */
 export type BlockPoint = 'between-tables' | 'before-log-index' | 'after-log-index';
 
+/** An item with what was decided about it. */
+export type Judged = { readonly item: Item; readonly decision: Decision };
+
 type Context = {
-  /** Emptied and filled for every block, so that its buffers are made once. */
+  /** Emptied and filled again for every part, so that its buffers are made once. */
   readonly block: Block;
   readonly store: ColumnStore;
   /** Runs an insert with patience for whatever may pass; throws what halving or bisection must handle. */
@@ -34,10 +28,10 @@ type Context = {
   readonly signal: AbortSignal;
 };
 
-/** Returns the final decisions, in the order of `judged`. */
-export async function storeBlock(judged: readonly Judged[], context: Context): Promise<Decision[]> {
+/** Returns the final decisions, in the order of `judged`. With `filled` the block holds the rows of exactly these decisions already. */
+export async function storeBlock(judged: readonly Judged[], context: Context, filled = false): Promise<Decision[]> {
   if (judged.length === 0) return [];
-  const decisions = fillBlock(judged, context.block);
+  const decisions = filled ? judged.map(({ decision }) => decision) : fillBlock(judged, context.block);
   try {
     await insertAll(context);
     return decisions;
@@ -50,40 +44,39 @@ export async function storeBlock(judged: readonly Judged[], context: Context): P
       const first = await storeBlock(judged.slice(0, middle), context);
       return [...first, ...(await storeBlock(judged.slice(middle), context))];
     }
-    const item = judged[0] as Judged;
-    if (item.decision.status !== 'stored') throw error;
-    return storeBlock([{ ...item, decision: deadBecause(error) }], context);
+    const [{ item, decision }] = judged as [Judged];
+    if (decision.status !== 'stored') throw error;
+    return storeBlock([{ item, decision: deadBecause(error) }], context);
   }
 }
 
-/** All rows of the block. An event whose projection fails must leave no half row behind: it is dead-lettered and the block is built anew without it. */
+/** All rows of the block. An event whose projection fails must leave no half row behind: it is dead-lettered and the block is filled anew without it. */
 function fillBlock(judged: readonly Judged[], block: Block): Decision[] {
-  const decisions = judged.map((item) => item.decision);
+  const decisions = judged.map(({ decision }) => decision);
   for (;;) {
     block.clear();
-    const failed = judged.findIndex((item, i) => {
-      const decision = decisions[i] as Decision;
-      if (item.stored !== null && decision.status === 'stored') {
-        try {
-          project(item.stored, block);
-        } catch (error) {
-          decisions[i] = deadBecause(error);
-          return true;
-        }
+    const failed = judged.findIndex(({ item }, i) => {
+      try {
+        addRows(item, decisions[i] as Decision, block);
+        return false;
+      } catch (error) {
+        decisions[i] = deadBecause(error);
+        return true;
       }
-      return false;
     });
-    if (failed >= 0) continue;
-    judged.forEach((item, i) => bookOne(item, decisions[i] as Decision, block));
-    return decisions;
+    if (failed < 0) return decisions;
   }
 }
 
-/** The books of one record: its row in log_index, its id if stored, its dead letter if not. */
-function bookOne({ stored, unreadable }: Judged, decision: Decision, block: Block): void {
-  const reason = { code: decision.code, message: decision.reason, firstOffset: decision.firstOffset };
-  if (stored !== null) ledger(stored, decision.status, reason, block);
-  else if (unreadable !== null) deadLetter({ ...unreadable, bytes: unreadable.slice }, decision.code ?? 'internal', decision.reason, block);
+/** The rows of one record and its books. */
+function addRows(item: Item, decision: Decision, block: Block): void {
+  if (item.candidate === null) {
+    deadLetter({ ...item, bytes: item.slice }, decision.code ?? 'internal', decision.reason, block);
+    return;
+  }
+  const stored = storedOf(item);
+  if (decision.status === 'stored') project(stored, block);
+  ledger(stored, decision.status, { code: decision.code, message: decision.reason, firstOffset: decision.firstOffset }, block);
 }
 
 function deadBecause(error: unknown): Decision {

@@ -2,6 +2,7 @@
  * The pass before a rebuild: deleted runs are deleted whatever their position, so their tombstones must be known before the first event is judged. Looks for the type's name
  * in the raw bytes, which is fast, and decodes only the few records that hold it.
  */
+import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import { readEvent } from '../../../events/read-event.ts';
 import type { EventLog } from '../../log/event-log.ts';
 import { runKey } from '../projector/classify.ts';
@@ -20,7 +21,7 @@ export async function deletedRuns(log: EventLog, ends: readonly number[], signal
       for (const { value, offset } of chunk.records) {
         if (offset >= end || !Buffer.from(value.buffer, value.byteOffset, value.byteLength).includes(NEEDLE)) continue;
         const read = readEvent(value);
-        if (read.ok && read.value.type === 'run.deleted') runs.add(runKey(read.value.project, read.value.run ?? ''));
+        if (read.ok && read.value.type === 'run.deleted') runs.add(runKey(read.value.project ?? DEFAULT_PROJECT, read.value.run ?? ''));
       }
       from = chunk.next;
     }
