@@ -6,7 +6,6 @@ import { once } from 'node:events';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -44,6 +43,8 @@ type Node = { readonly id: number; readonly port: number; readonly properties: s
 
 const START_TIMEOUT_MS = 90_000;
 const STOP_GRACE_MS = 5000;
+const FIRST_PORT = 12_000;
+const PORTS = 18_000;
 const KEY_STORE = 'broker.p12';
 const KEY_STORE_PASSWORD = 'for-tests-only';
 const run = promisify(execFile);
@@ -63,7 +64,8 @@ export async function startKraftCluster(options: ClusterOptions): Promise<KraftC
   const memory = ['-Xmx400m', '-Xms64m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-Xshare:auto'];
   const java = [...memory, `-Dlog4j2.configurationFile=${join(directory, 'log4j2.yaml')}`, '-cp', join(jars, '*')];
   const nodes = await Promise.all(ports.slice(0, options.nodes).map(async (_, index) => writeNode(index + 1, directory, ports, options)));
-  const clusterId = randomBytes(16).toString('base64url');
+  // The first byte is zero, because an id that begins with a dash is taken for an option.
+  const clusterId = Buffer.concat([Buffer.alloc(1), randomBytes(15)]).toString('base64url');
   await Promise.all(nodes.map(async (node) => format(java, node, clusterId, options.users ?? {})));
   const reap = (): void => {
     for (const node of nodes) node.process?.kill('SIGKILL');
@@ -221,17 +223,24 @@ async function stopNode(node: Node): Promise<void> {
   clearTimeout(impatience);
 }
 
+/**
+ * Ports that are free now and stay so until a node takes them: below the range from which the system gives ports to outgoing connections, of which the
+ * suites that run beside this one open many.
+ */
 async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer().listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      return server;
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map(async (server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
+  const ports = new Set<number>();
+  while (ports.size < count) {
+    const port = FIRST_PORT + Math.floor(Math.random() * PORTS);
+    const server = createServer();
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false));
+      server.listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (!isFree) continue;
+    await new Promise((resolve) => server.close(resolve));
+    ports.add(port);
+  }
+  return [...ports];
 }
 
 function answers(port: number): Promise<boolean> {
