@@ -45,6 +45,7 @@ const broken: [string, Record<string, string>][] = [
   ['no-barrel', { 'base/all.ts': "export { a } from './a.ts'", 'base/a.ts': '' }],
   ['restricted', { 'store/a.ts': 'const t = Date.now();' }],
   ['restricted', { 'ingest/a.ts': 'const r = Math.random();' }],
+  ['restricted', { 'store/a.ts': 'const both = AbortSignal.any([one, other]);' }],
   ['restricted', { 'cli/main.ts': 'const e = process.env.HOME;' }],
   ['resolves', { 'base/a.ts': "import './gone.ts'" }],
 ];

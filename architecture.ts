@@ -44,6 +44,7 @@ const SINGLE_HOME: Readonly<Record<string, string>> = {
 const RESTRICTED: readonly { readonly what: string; readonly pattern: RegExp; readonly homes: readonly string[] }[] = [
   { what: 'Date.now', pattern: /\bDate\.now\b|\bnew Date\(\)/, homes: ['base/clock.ts'] },
   { what: 'Math.random', pattern: /\bMath\.random\b/, homes: ['base/random.ts'] },
+  { what: 'AbortSignal.any', pattern: /\bAbortSignal\.any\b/, homes: ['base/linked-signal.ts'] },
   { what: 'process.env', pattern: /\bprocess\.env\b/, homes: ['cli/config.ts'] },
 ];
 

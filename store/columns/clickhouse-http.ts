@@ -6,6 +6,7 @@ import type { ClickHouseClient, ClickHouseSettings, ExecResult } from '@clickhou
 import type { Clock } from '../../base/clock.ts';
 import { withDeadline } from '../../base/deadline.ts';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
+import { withLinkedSignal } from '../../base/linked-signal.ts';
 import type { Random } from '../../base/random.ts';
 import { uuidV7 } from '../../base/uuid.ts';
 import { checkedBody } from './clickhouse-http-body.ts';
@@ -232,24 +233,25 @@ class HttpColumnStore implements ColumnStore {
       settings: { max_execution_time: Math.max(timeoutMs / 1000, 0.001), ...options.settings } as ClickHouseSettings,
       headers: { 'X-ClickHouse-Database': options.database ?? this.#options.database },
     };
-    const signal = options.signal ? AbortSignal.any([options.signal, this.#closing.signal]) : this.#closing.signal;
-    if (signal.aborted) throw new TapedeckError('aborted', `aborted before ${what}`, { cause: signal.reason });
-    let started = false;
-    try {
-      return await withDeadline(
-        this.#options.clock,
-        timeoutMs + GRACE_MS,
-        `the column store: ${what}`,
-        (inner) => {
-          started = true;
-          return work(call, inner);
-        },
-        signal,
-      );
-    } catch (error) {
-      if (started && isTapedeckError(error, 'aborted', 'deadline_exceeded')) await this.#kill(call.queryId);
-      throw asStoreError(error, operation);
-    }
+    return withLinkedSignal([options.signal, this.#closing.signal], async (signal) => {
+      if (signal.aborted) throw new TapedeckError('aborted', `aborted before ${what}`, { cause: signal.reason });
+      let started = false;
+      try {
+        return await withDeadline(
+          this.#options.clock,
+          timeoutMs + GRACE_MS,
+          `the column store: ${what}`,
+          (inner) => {
+            started = true;
+            return work(call, inner);
+          },
+          signal,
+        );
+      } catch (error) {
+        if (started && isTapedeckError(error, 'aborted', 'deadline_exceeded')) await this.#kill(call.queryId);
+        throw asStoreError(error, operation);
+      }
+    });
   }
 
   /** Best effort: a query that has ended meanwhile is not an error, and neither is a server that is gone. */

@@ -1,5 +1,6 @@
 /** What every driver of the port must do, over a real store. */
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isTapedeckError } from '../../base/errors.ts';
@@ -299,6 +300,17 @@ function ends(get: Get): void {
 
     test('a signal that has aborted already asks nothing', async () => {
       await failsWith('aborted', get().store.rows('SELECT 1', { signal: AbortSignal.abort() }));
+    });
+
+    test('a call lets go of its signal, however it ends', async () => {
+      const { store } = get();
+      const { signal } = new AbortController();
+      await store.rows('SELECT 1', { signal });
+      await store.command('SELECT 1', { signal });
+      await collect((await store.stream('SELECT 1', 'TSV', { signal })).body);
+      await store.ping(signal);
+      await failsWith('sql_error', store.rows('SELECT nothing', { signal }));
+      assert.deepEqual(getEventListeners(signal, 'abort'), []);
     });
 
     test('a deadline ends the query on the server', async () => {

@@ -12,7 +12,7 @@ import { MAX_RECORD_BYTES } from './contract-support.ts';
 import type { OpenLog, OpenOptions } from './contract-support.ts';
 import type { EventLog } from './event-log.ts';
 import { living, otherProcesses } from './life.contract.ts';
-import { reading } from './reads.contract.ts';
+import { reading, signals } from './reads.contract.ts';
 
 export type Driver<Target> = {
   readonly fixture: URL;
@@ -59,6 +59,7 @@ export function logContract<Target>(name: string, driver: Driver<Target>): void 
     const suite = { check, open, child, records: driver.records ?? 100_000 };
     appending(suite);
     reading(suite);
+    signals(suite);
     living(suite);
     otherProcesses(suite);
   });

@@ -1,5 +1,6 @@
 /** Reads a Kafka topic by position: long polls at the broker, whole batches cut to the bytes asked for, and patience while a leader moves. */
 import type { Clock } from '../../base/clock.ts';
+import { withLinkedSignal } from '../../base/linked-signal.ts';
 import type { Random } from '../../base/random.ts';
 import type { LogChunk, StoredRecord } from './event-log.ts';
 import type { FetchedPart, KafkaClient } from './kafka-client.ts';
@@ -86,38 +87,31 @@ export function createKafkaReader(options: ReaderOptions): KafkaReader {
     for (const part of parts) if (part.records.length > 0) ahead.set(part.partition, { ...part, from: after[part.partition] ?? 0 });
   };
 
-  return {
-    read: async (partition, from, { maxBytes, waitMs, signal }) => {
-      const stop = joined(closing, signal);
-      try {
-        return await read(partition, from, maxBytes, waitMs, stop);
-      } catch (error) {
-        if (closing.aborted) return { records: [], next: from, end: from };
-        throw error;
-      }
-    },
-    offsets: (signal) => ask('positions', options.answerMs, joined(closing, signal), () => client.offsets(topic)),
-    waitForAppend: async (after, waitMs, signal) => {
-      const stop = joined(closing, signal);
-      const until = clock.monotonicMs() + waitMs;
-      const positions = after.map((offset, partition) => ({ partition, offset }));
-      if (positions.some(({ partition, offset }) => ahead.get(partition)?.from === offset)) return true;
-      try {
-        for (;;) {
-          const left = until - clock.monotonicMs();
-          const parts = await fetchFrom(positions, SMALLEST_FETCH_BYTES, left, stop);
-          keep(after, parts);
-          if (parts.some((part) => part.end > (after[part.partition] ?? 0))) return true;
-          if (left <= 0) return false;
-        }
-      } catch (error) {
-        if (closing.aborted) return false;
-        throw error;
-      }
-    },
+  const waitForAppend = async (after: readonly number[], waitMs: number, signal: AbortSignal): Promise<boolean> => {
+    const until = clock.monotonicMs() + waitMs;
+    const positions = after.map((offset, partition) => ({ partition, offset }));
+    if (positions.some(({ partition, offset }) => ahead.get(partition)?.from === offset)) return true;
+    for (;;) {
+      const left = until - clock.monotonicMs();
+      const parts = await fetchFrom(positions, SMALLEST_FETCH_BYTES, left, signal);
+      keep(after, parts);
+      if (parts.some((part) => part.end > (after[part.partition] ?? 0))) return true;
+      if (left <= 0) return false;
+    }
   };
-}
 
-function joined(closing: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
-  return signal === undefined ? closing : AbortSignal.any([closing, signal]);
+  /** A wait that ends because the log closes has this result. */
+  const unlessClosing = <T>(ended: T, signal: AbortSignal | undefined, wait: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+    withLinkedSignal([closing, signal], wait).catch((error: unknown) => {
+      if (closing.aborted) return ended;
+      throw error;
+    });
+
+  return {
+    read: (partition, from, { maxBytes, waitMs, signal }) =>
+      unlessClosing({ records: [], next: from, end: from }, signal, (stop) => read(partition, from, maxBytes, waitMs, stop)),
+    offsets: (signal) =>
+      withLinkedSignal([closing, signal], (stop) => ask('positions', options.answerMs, stop, () => client.offsets(topic))),
+    waitForAppend: (after, waitMs, signal) => unlessClosing(false, signal, (stop) => waitForAppend(after, waitMs, stop)),
+  };
 }

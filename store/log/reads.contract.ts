@@ -1,5 +1,6 @@
 /** The contract of reads and of waiting. */
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import fc from 'fast-check';
 import { systemClock } from '../../base/clock.ts';
 import { follow, freezableClock, numbered, plain, readAll, record, refused, withoutOffset } from './contract-support.ts';
@@ -87,6 +88,21 @@ export function reading({ check, open }: Suite): void {
         seen,
         Array.from({ length: 300 }, (_, i) => `value ${i}`),
       );
+  });
+}
+
+export function signals({ check, open }: Suite): void {
+  check('a call lets go of its signal', async (topic) => {
+    const log = await open({ topic });
+    const { signal } = new AbortController();
+    await log.append(0, numbered(0, 1), signal);
+    await log.read(0, 0, { maxBytes: 1000, signal });
+    await log.read(0, 1, { maxBytes: 1000, waitMs: 30, signal });
+    assert.equal(await log.waitForAppend([1, 0], 30, signal), false);
+    assert.equal(await log.waitForAppend([0, 0], 30, signal), true);
+    await log.positions(signal);
+    await refused(log.read(0, 9, { maxBytes: 1000, signal }), 'position_out_of_range');
+    assert.deepEqual(getEventListeners(signal, 'abort'), []);
   });
 
   check('an aborted read or append says so and leaves the log usable', async (topic) => {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../base/clock.ts';
+import { withDeadline } from '../../../base/deadline.ts';
 import { refusal } from './wire-error.ts';
 
 /** Numbered permits. A running statement holds a thread of the pool, so there are never more than `count` of them; the rest wait in line. */
@@ -31,23 +32,16 @@ export function createSlots(count: number, limits: { maxWaiting: number; maxWait
       const slot = free.pop();
       if (slot !== undefined) return slot;
       if (line.length >= limits.maxWaiting) throw tooMany();
-      const settled = new AbortController();
-      let take!: (slot: number) => void;
-      const turn = new Promise<number>((resolve) => line.push((take = resolve)));
-      const leave = (): void => void line.splice(line.indexOf(take), line.includes(take) ? 1 : 0);
-      const tooLong = clock.sleep(limits.maxWaitMs, AbortSignal.any([signal, settled.signal])).then(
-        () => Promise.reject(tooMany()),
-        () => (signal.aborted ? Promise.reject(signal.reason as Error) : new Promise<never>(() => {})),
-      );
+      const { promise: turn, resolve: take } = Promise.withResolvers<number>();
+      line.push(take);
       try {
-        return await Promise.race([turn, tooLong]);
-      } catch (error) {
+        return await withDeadline(clock, limits.maxWaitMs, 'a free slot', () => turn, signal);
+      } catch {
+        const refused = signal.aborted ? (signal.reason as Error) : tooMany();
         // The turn may have come in the same moment: then it is passed on.
-        if (line.includes(take)) leave();
+        if (line.includes(take)) line.splice(line.indexOf(take), 1);
         else this.release(await turn);
-        throw error;
-      } finally {
-        settled.abort();
+        throw refused;
       }
     },
     release(slot) {
