@@ -2,6 +2,7 @@
  * Turns gathered records into items: large values put back, decoded, checked, hashed. Each event is projected at once, as if it will be stored, which nearly all
  * are: so no block of decoded events is ever held in memory. What the decisions then say otherwise is mended by filling the block again (store-block.ts).
  */
+import { setImmediate } from 'node:timers/promises';
 import type { Problem } from '../../../base/result.ts';
 import { blobHandles, internalize } from '../../../events/codec/blob-tags.ts';
 import { contentHash } from '../../../events/content-hash.ts';
@@ -30,6 +31,9 @@ export type Item = {
 /** `asStored`: the block holds the rows of all items as stored events; false when some item cannot be. */
 export type ReadBlock = { readonly items: readonly Item[]; readonly asStored: boolean };
 
+/** After these the event loop may turn: the inserts of the block before go on meanwhile. */
+const EVENTS_AT_A_TIME = 50;
+
 type FetchBlob = (sha256: string) => Promise<Uint8Array>;
 
 /** Fills `block` with the rows of everything that was gathered. */
@@ -37,7 +41,8 @@ export async function readBlock(gathered: Gathered, topic: Topic, fetchBlob: Fet
   const items: Item[] = [];
   let asStored = true;
   block.clear();
-  for (const { partition, record } of gathered.records) {
+  for (const [i, { partition, record }] of gathered.records.entries()) {
+    if (i % EVENTS_AT_A_TIME === 0) await setImmediate();
     const slice = mayHoldBlobs(record.value) ? await whole(record.value, fetchBlob) : record.value;
     const place = { topic, partition, offset: record.offset, slice };
     const read = readEvent(slice);
