@@ -69,7 +69,7 @@ try {
   const visible = values.visible ? visibleLatencies(server.url, seconds) : null;
   const [sent] = (await once(generator, 'message')) as [LoadReport];
   const atEnd = await stored(server.url);
-  while ((await stored(server.url)) < sent.events) await sleep(20);
+  while ((await stored(server.url)) < sent.events) await sleep(250); // each look costs the server milliseconds
   const drained = (performance.now() - started) / 1000;
   const usage = Object.fromEntries(names.map((name) => [name, usageOf(pids[name])])) as Record<keyof typeof pids, Usage>;
   const cpu = (name: keyof typeof pids): number => (usage[name].cpu - (before[name] ?? 0)) / sent.events;
