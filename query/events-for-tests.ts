@@ -19,6 +19,7 @@ export type Draft = {
   readonly group?: string;
   readonly rollout?: string;
   readonly trace?: string;
+  readonly time?: number;
   readonly data: object;
 };
 

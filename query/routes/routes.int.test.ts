@@ -251,3 +251,12 @@ test('a trace of 20,000 nodes opens by window, and one of its long branches read
   assert.deepEqual([...new PackedArray('u32', Buffer.from(branch.ids as string, 'base64')).typed()], branch.path);
   assert.ok(branch.path.length > 5_000);
 }); // prettier-ignore
+
+test('a trace that has ended is not open, though nobody knew the time', async () => {
+  const untimed = { run: 'run-9', rollout: 'r-9', trace: 't-9', time: 0 };
+  await write([{ type: 'trace.started', ...untimed, data: { agent: { name: 'solver' } } }]);
+  assert.equal(((await trace('t-9')).body as TraceAnswer).open, true);
+  await write([{ type: 'trace.ended', ...untimed, data: { ok: true } }]);
+  const { open, summary } = (await trace('t-9')).body as TraceAnswer;
+  assert.deepEqual([open, summary?.ok, summary?.started, summary?.ended], [false, true, null, null]);
+});

@@ -75,7 +75,8 @@ export async function readTrace(store: ColumnStore, request: WindowRequest): Pro
     project,
     ...place,
     trace,
-    open: summary === undefined || summary.ended === null,
+    // not "ended": that is NULL, too, where the files that a trace came from held no times
+    open: summary === undefined || summary.truncated === null,
     summary: summary === undefined ? null : summaryOf(summary),
     graph: {
       nodes: index.length,

@@ -2,6 +2,7 @@
  * The SQL behind the summaries: a pure function of the facts, so that a redo and a rebuild give the same rows. Each fact table is read once, by key.
  * Sums of floats run over sorted lists, so that the order in which parts are read cannot change the last bit.
  */
+import { knownTime } from './known-time.ts';
 import type { RolloutKey } from './projections/touched.ts';
 import { stringLiteral } from './sql-literal.ts';
 import { rolloutSummary } from './tables/rollout-summary.ts';
@@ -95,8 +96,9 @@ function traceLife(): Source {
   return {
     columns: {
       ...latestOf(TRACE_FIELDS),
-      started_event: "minIf(toNullable(time), type = 'trace.started')",
-      ended_event: "maxIf(toNullable(time), type = 'trace.ended')",
+      started_event: `minIf(${knownTime('time')}, type = 'trace.started')`,
+      ended_event: `maxIf(${knownTime('time')}, type = 'trace.ended')`,
+      ends: "countIf(type = 'trace.ended')",
     },
     from: facts('trace_events', `${TRACE_KEY}, type, ${listOf(TRACE_FIELDS)}, time, _offset`),
   };
@@ -111,8 +113,8 @@ function rolloutLife(): Source {
   return {
     columns: {
       ...latestOf(ROLLOUT_FIELDS),
-      started_event: "minIf(toNullable(time), type = 'rollout.started')",
-      ended_event: "maxIf(toNullable(time), type IN ('rollout.ended', 'rollout.cancelled'))",
+      started_event: `minIf(${knownTime('time')}, type = 'rollout.started')`,
+      ended_event: `maxIf(${knownTime('time')}, type IN ('rollout.ended', 'rollout.cancelled'))`,
     },
     from: facts('rollout_events', `${KEY}, type, ${listOf(ROLLOUT_FIELDS)}, time, _offset`),
   };
@@ -143,7 +145,7 @@ function errorsOf(where = ''): Source {
 }
 
 /** An own flag, else what stop condition and last answer say; NULL while the trace has not ended. */
-const TRACE_TRUNCATED = `multiIf(isNotNull(k.truncated), k.truncated, isNull(k.ended_event), NULL, ifNull(k.stop_condition IN ${TRUNCATING}, false) OR ifNull(k.last_finish = 'length', false))`;
+const TRACE_TRUNCATED = `multiIf(isNotNull(k.truncated), k.truncated, ifNull(k.ends, 0) = 0, NULL, ifNull(k.stop_condition IN ${TRUNCATING}, false) OR ifNull(k.last_finish = 'length', false))`;
 
 /** Columns that the sources give as they are. */
 const AS_THEY_ARE = ['ok', 'reward', 'cost', 'error_type', 'agent', 'model', 'trainable', 'stop_condition'];

@@ -85,6 +85,6 @@ export function projectGroupSealed(stored: StoredOf<'group.sealed'>, out: Block)
   const group = event.group ?? '';
   const { size, reason, extra } = event.data;
   const row = { project, run, group, rollout: '', ...positionOf(stored), id: event.id, type: event.type, time: event.time };
-  out.groupEvents.add({ ...row, sealed_size: size, sealed: event.time, reason, extra: jsonText(extra) });
+  out.groupEvents.add({ ...row, sealed_size: size, sealed: event.time === 0 ? null : event.time, reason, extra: jsonText(extra) });
   out.ids.add({ project, kind: 'group', id: group, run, rollout: '', ...positionOf(stored) });
 }

@@ -12,7 +12,9 @@ import { ledger, NO_REASON } from './ledger.ts';
 import { project } from './project.ts';
 import type { StoredEvent } from './stored-event.ts';
 
-export type Draft = { readonly type: EventType; readonly data: object } & Partial<Record<'run' | 'group' | 'rollout' | 'trace', string>>;
+export type Draft = { readonly type: EventType; readonly data: object; readonly time?: number } & Partial<
+  Record<'run' | 'group' | 'rollout' | 'trace', string>
+>;
 
 const T0 = 1_750_000_000_000_000;
 const u32 = (...n: number[]) => PackedArray.of(new Uint32Array(n));

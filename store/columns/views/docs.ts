@@ -9,7 +9,7 @@ Every project has a database of its own that holds these views and nothing else.
 
 Rules that hold everywhere
 - NULL means "not measured", never 0. NaN and the infinities are values. Lists cannot be NULL in ClickHouse: \`nodes.streams\` says which were given.
-- Ids are strings as the producer gave them. Times are \`DateTime64(6, 'UTC')\`, in microseconds.
+- Ids are strings as the producer gave them. Times are \`DateTime64(6, 'UTC')\`, in microseconds. A \`time\` of 1970-01-01 00:00:00 is one that the producer did not know.
 - Views that list things (\`runs\`, \`groups\`, \`rollouts\`, \`traces\`) read summaries and are fast over millions of nodes. Wide columns (\`nodes.text\`, \`message\`, token lists,
   \`call_bodies\`) are read only when selected: filter by \`run\`, \`rollout\` or \`trace\` first.
 - To see the task or environment of a node, call, reward or error, join with \`rollouts\`: \`… JOIN rollouts USING (run, rollout)\`.

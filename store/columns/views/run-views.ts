@@ -1,4 +1,5 @@
 /** Views of runs, groups, rollouts and traces: lists read summaries and per-event rows of small tables only. */
+import { knownTime } from '../known-time.ts';
 import { column, finalOf, maybeId, plain, plains, PROJECT_AND_RUN, ROLLOUT, TRACE, type View, type ViewColumn } from './view.ts';
 
 /** The latest value that is not NULL. Fields come from one event type, so one log partition; the partition breaks ties. */
@@ -21,8 +22,8 @@ export const runs: View = {
     latest('config', 'configuration as JSON text'),
     latest('envs', 'environments as JSON text'),
     column('tags', `JSONExtract(ifNull(${latestSql('tags')}, '[]'), 'Array(String)')`, 'tags; empty when none were given'),
-    column('started', "minIf(t.time, t.type = 'run.started')", 'when the run started'),
-    column('ended', `if(countIf(t.type = 'run.ended') = 0, NULL, ifNull(${latestSql('ended')}, maxIf(t.time, t.type = 'run.ended')))`, 'when the run ended; NULL while it runs'),
+    column('started', `minIf(${knownTime('t.time')}, t.type = 'run.started')`, 'when the run started; NULL when not known'),
+    column('ended', `if(countIf(t.type = 'run.ended') = 0, NULL, ifNull(${latestSql('ended')}, maxIf(${knownTime('t.time')}, t.type = 'run.ended')))`, 'when the run ended; NULL while it runs or when not known'),
     column('status', `multiIf(countIf(t.type = 'run.ended') > 0, ${latestSql('status')}, countIf(t.type = 'run.started') > 0, 'running', NULL)`, 'running, completed, failed or cancelled; NULL when the run itself never said'),
     latest('metrics', 'final metrics of the run as JSON text'),
   ],
@@ -44,7 +45,7 @@ export const groups: View = {
     column('task_key', latestSql('task_key'), 'key of the task'),
     column('env', latestSql('env'), 'environment id'),
     column('size', `ifNull(${latestSql('sealed_size')}, max(t.size))`, 'number of rollouts: actual when sealed, else as announced'),
-    latest('sealed', 'when the group was sealed; NULL while it is open'),
+    latest('sealed', 'when the group was sealed; NULL while it is open or when not known'),
     latest('reason', 'why it was sealed: complete, deadline or cancelled'),
     column('rollouts', 'sum(t.rollout_count)', 'rollouts seen so far'),
     column('reward_mean', `if(count(t.reward) = 0, NULL, if(min(t.reward) = max(t.reward), min(t.reward), ${MEAN}))`, 'mean reward of the rollouts that have one'),
@@ -74,8 +75,8 @@ const SIZE_COLUMNS = [
   plain('cost', 'sum over the calls that report a cost', 'as reported'),
   plain('errors', 'error events'),
   plain('error_type', 'type of the last error'),
-  plain('started', 'when it started'),
-  plain('ended', 'when it ended; NULL while it runs'),
+  plain('started', 'when it started; NULL when not known'),
+  plain('ended', 'when it ended; NULL while it runs or when not known'),
 ]; // prettier-ignore
 
 const OUTCOME_COLUMNS = plains({

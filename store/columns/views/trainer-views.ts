@@ -1,4 +1,5 @@
 /** Views of policies, optimizer steps, teachers, feeds and batches. */
+import { knownTime } from '../known-time.ts';
 import { ANNOTATION_STREAMS } from '../projections/trainer.ts';
 import { POSITION_COLUMNS } from './judgement-views.ts';
 import { bitNames, column, finalOf, maybeId, maybeNode, plain, plains, PROJECT_AND_RUN, ROLLOUT, TRACE, type View, type ViewSource } from './view.ts'; // prettier-ignore
@@ -91,7 +92,7 @@ export const trainerAnnotations: View = {
 };
 
 const first = (value: string, type: string): string => `argMinIf(t.${value}, t._offset, t.type = '${type}' AND t.${value} IS NOT NULL)`;
-const firstTime = (type: string): string => `if(countIf(t.type = '${type}') = 0, NULL, argMinIf(t.time, t._offset, t.type = '${type}'))`;
+const firstTime = (type: string): string => `argMinIf(${knownTime('t.time')}, t._offset, t.type = '${type}')`;
 
 /** Batches of one project, the first decision of each kind counts; a rewind to n abandons later batches of older timelines. */
 function batchRowsOf({ db, project }: ViewSource): string {
@@ -122,8 +123,8 @@ export const batches: View = {
     ...BATCH,
     plain('algorithm', 'algorithm that prepared it'),
     plain('policy_version', 'policy version at the cut'),
-    plain('cut', 'when it was cut'),
-    plain('committed', 'when the trainer committed it; NULL while it has not'),
+    plain('cut', 'when it was cut; NULL when not known'),
+    plain('committed', 'when the trainer committed it; NULL while it has not or when not known'),
     plain('step', 'optimizer step that trained on it'),
     plain('abandoned', 'whether a rewind gave it up'),
     plain('data', 'the cut as JSON text: counts, handles of row and exclusion lists'),
