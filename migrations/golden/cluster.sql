@@ -24,7 +24,8 @@ CREATE TABLE IF NOT EXISTS `tape`.log_index_local ON CLUSTER `main`
     first_offset Nullable(UInt64),
     _partition UInt16,
     _offset UInt64,
-    _rank UInt8 MATERIALIZED status = 'deleted'
+    _rank UInt8 MATERIALIZED status = 'deleted',
+    INDEX by_rollout rollout TYPE bloom_filter(0.01) GRANULARITY 4
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/tape/log_index', '{replica}', _rank)
 ORDER BY (_partition, _offset)
