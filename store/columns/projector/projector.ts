@@ -111,13 +111,13 @@ export class Projector {
     this.#ahead = null;
     if (read === null) return;
     const { items, gathered, block } = read;
+    this.#ahead = this.#readAhead(read, signal);
     const started = this.#options.clock.monotonicMs();
     this.#state.phase('projecting');
     const candidates = items.flatMap(({ candidate }) => (candidate === null ? [] : [candidate]));
     for (const { type, project, run } of candidates) if (type === 'run.deleted') this.#deletedRuns.add(runKey(project, run ?? ''));
     await this.#patiently('the column store', signal, async () => this.#options.after?.prepare(candidates));
     const judged = await this.#judge(items, candidates, signal);
-    this.#ahead = this.#readAhead(read, signal);
     const filled = read.asStored && judged.every(({ decision }) => decision.status === 'stored');
     const decisions = await this.#store(judged, block, filled, signal);
     this.#positions = [...gathered.next];
