@@ -11,7 +11,7 @@ import { openEdge, sampleEvent, talk, type Edge } from './edge-under-test.ts';
 
 let edge: Edge;
 before(async () => {
-  edge = await openEdge({ limits: { storeMs: 200, inFlightBytes: 100_000, bodyBytes: 90_000 } });
+  edge = await openEdge({ limits: { storeMs: 1_000, inFlightBytes: 100_000, bodyBytes: 90_000 } });
 });
 after(() => edge.close());
 beforeEach(() => {
