@@ -84,14 +84,16 @@ export function classify(candidates: readonly Candidate[], known: KnownState): D
   const entities = new Map<string, Known>();
   return candidates.map((candidate) => {
     const decision = decide(candidate, known, ids, entities);
-    if (decision.status === 'stored') {
-      const { id, partition, offset } = candidate;
-      ids.set(idKey(partition, id), { offset, hash: candidate.eventHash });
-      const { entity } = candidate;
-      if (entity !== null) entities.set(entityKey(entity), { offset, hash: candidate.dataHash });
-    }
+    if (decision.status === 'stored') remember(candidate, ids, entities);
     return decision;
   });
+}
+
+/** Adds what a stored event makes known. */
+export function remember(candidate: Candidate, ids: Map<string, Known>, entities: Map<string, Known>): void {
+  const { id, partition, offset, entity } = candidate;
+  ids.set(idKey(partition, id), { offset, hash: candidate.eventHash });
+  if (entity !== null) entities.set(entityKey(entity), { offset, hash: candidate.dataHash });
 }
 
 function decide(candidate: Candidate, known: KnownState, ids: ReadonlyMap<string, Known>, entities: ReadonlyMap<string, Known>): Decision {

@@ -159,6 +159,21 @@ describe('projector', () => {
     assert.equal(Number(count?.n), 9);
   });
 
+  test('blocks that are read ahead know what the block before them stored', async () => {
+    const ids = Array.from({ length: 12 }, () => id());
+    const events = ids.map((eventId, i) => node({ rollout: 'ahead', id: eventId, index: i, content: `${i}` }));
+    // each event again right behind itself, then its entity under another id, equal and not equal
+    const log = events.flatMap((event, i) => [
+      event,
+      event,
+      node({ rollout: 'ahead', index: i, content: `${i}` }),
+      node({ rollout: 'ahead', index: i, content: 'other' }),
+    ]);
+    const from = await append(...log);
+    await project({ blockEvents: 2 });
+    assert.deepEqual(await statuses(from), events.flatMap(() => ['stored', 'duplicate', 'duplicate', 'conflict'])); // prettier-ignore
+  });
+
   test('a crash between tables is a block done again: nothing is doubled', async () => {
     const from = await append(node({ rollout: 'redone' }), reward('redone', 1));
     const crash = new Error('crash');

@@ -13,10 +13,10 @@ import { createBlock, type Block } from '../projections/block.ts';
 import { storePartition } from '../projections/position.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
 import type { BlockReport } from './after-block.ts';
-import { classify, runKey, type Candidate, type Decision } from './classify.ts';
+import { classify, remember, runKey, type Candidate, type Decision, type Known } from './classify.ts';
 import { gather, type Gathered } from './gather.ts';
 import { EntityIndex, knownIds, knownTombstones, storedPositions } from './known-state.ts';
-import { readBlock, type Item, type ReadBlock } from './read-block.ts';
+import { readBlock, type ReadBlock } from './read-block.ts';
 import { StateTracker } from './state-tracker.ts';
 import { storeBlock, type BlockPoint, type Judged } from './store-block.ts';
 import { storeVerdict } from './store-verdict.ts';
@@ -46,8 +46,14 @@ export type ProjectorOptions = {
   readonly deletedRuns?: ReadonlySet<string>;
 };
 
-/** A block out of the log, decoded. */
-type BlockRead = ReadBlock & { readonly gathered: Gathered; readonly block: Block };
+/** A block out of the log, decoded, with what the store knew of its events. */
+type BlockRead = ReadBlock & {
+  readonly candidates: readonly Candidate[];
+  readonly ids: Map<string, Known>;
+  readonly entities: Map<string, Known>;
+  readonly gathered: Gathered;
+  readonly block: Block;
+};
 
 /** Less than this waiting is not worth a block of its own. */
 const READ_AHEAD_EVENTS = 2_000;
@@ -64,6 +70,7 @@ export class Projector {
   #blockAt = -Infinity;
   #until: readonly number[] | null = null;
   #ahead: Promise<BlockRead> | null = null;
+  #lastStored: readonly Candidate[] = [];
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -81,6 +88,7 @@ export class Projector {
   async run(signal: AbortSignal, until: readonly number[] | null = null): Promise<void> {
     this.#until = until;
     this.#ahead = null;
+    this.#lastStored = [];
     try {
       await this.#start(signal);
       while (!signal.aborted && !this.#finished()) await this.#cycle(signal);
@@ -110,19 +118,19 @@ export class Projector {
     const read = await (this.#ahead ?? this.#nextBlock(signal));
     this.#ahead = null;
     if (read === null) return;
-    const { items, gathered, block } = read;
+    const { items, candidates, gathered, block } = read;
     this.#ahead = this.#readAhead(read, signal);
     const started = this.#options.clock.monotonicMs();
     this.#state.phase('projecting');
-    const candidates = items.flatMap(({ candidate }) => (candidate === null ? [] : [candidate]));
     for (const { type, project, run } of candidates) if (type === 'run.deleted') this.#deletedRuns.add(runKey(project, run ?? ''));
     await this.#patiently('the column store', signal, async () => this.#options.after?.prepare(candidates));
-    const judged = await this.#judge(items, candidates, signal);
+    const judged = this.#judge(read);
     const filled = read.asStored && judged.every(({ decision }) => decision.status === 'stored');
     const decisions = await this.#store(judged, block, filled, signal);
     this.#positions = [...gathered.next];
     const stored = items.flatMap(({ candidate }, i) => (candidate !== null && decisions[i]?.status === 'stored' ? [candidate] : []));
     this.#entities.learn(stored);
+    this.#lastStored = stored;
     this.#state.stored(this.#positions, gathered, decisions, this.#options.clock.monotonicMs() - started);
     const { after, blockEvents } = this.#options;
     const report = { events: stored, positions: this.#positions, busy: items.length * 2 >= blockEvents || this.#ahead !== null };
@@ -148,7 +156,7 @@ export class Projector {
       (sum, end, p) => sum + Math.max(0, Math.min(end, until[p] ?? end) - (gathered.next[p] as number)),
       0,
     );
-    if (waiting < READ_AHEAD_EVENTS) return null;
+    if (waiting < Math.min(READ_AHEAD_EVENTS, this.#options.blockEvents)) return null;
     const other = this.#blocks.find((each) => each !== block) as Block;
     const ahead = this.#read(gathered.next, other, signal);
     ahead.catch(() => {}); // it fails where it is awaited
@@ -156,12 +164,18 @@ export class Projector {
   }
 
   async #read(from: readonly number[], block: Block, signal: AbortSignal): Promise<BlockRead> {
-    const { log, blockBytes, blockEvents, topic, fetchBlob } = this.#options;
+    const { log, store, blockBytes, blockEvents, topic, fetchBlob } = this.#options;
     const limits = { maxBytes: blockBytes, maxEvents: blockEvents, until: this.#until };
     this.#blockAt = this.#options.clock.monotonicMs();
     const gathered = await this.#patiently('the log', signal, () => gather(log, from, limits, signal));
     const read = await this.#patiently('the blob store', signal, () => readBlock(gathered, topic, fetchBlob, block));
-    return { ...read, gathered, block };
+    const candidates = read.items.flatMap(({ candidate }) => (candidate === null ? [] : [candidate]));
+    const ask = <T>(question: () => Promise<T>): Promise<T> => this.#patiently('the column store', signal, question);
+    const [ids, entities] = await Promise.all([
+      ask(() => knownIds(store, candidates, signal)),
+      ask(() => this.#entities.known(store, candidates, signal)),
+    ]);
+    return { ...read, candidates, ids, entities, gathered, block };
   }
 
   /** Waits for something to project, then for the block to fill up or its time to pass. Null when nothing came. */
@@ -197,10 +211,9 @@ export class Projector {
     }, 0);
   }
 
-  async #judge(items: readonly Item[], candidates: readonly Candidate[], signal: AbortSignal): Promise<Judged[]> {
-    const { store } = this.#options;
-    const ids = await this.#patiently('the column store', signal, () => knownIds(store, candidates, signal));
-    const entities = await this.#patiently('the column store', signal, () => this.#entities.known(store, candidates, signal));
+  /** What the store knows was asked while the block before was on its way: what that one stored is added. */
+  #judge({ items, candidates, ids, entities }: BlockRead): Judged[] {
+    for (const candidate of this.#lastStored) remember(candidate, ids, entities);
     const decisions = classify(candidates, { ids, entities, deletedRuns: this.#deletedRuns }).values();
     return items.map((item) => {
       const { problem } = item;
