@@ -36,7 +36,10 @@ const SEARCH_STEP_EVENTS = 5_000;
 export class AfterBlock {
   readonly #options: AfterBlockOptions;
   readonly #ensured = new Set<string>();
-  readonly #pending = new Touched();
+  #pending = new Touched();
+  /** What goes on behind the blocks, and how it failed. */
+  #behind: Promise<void> | null = null;
+  #failure: { readonly error: unknown } | null = null;
   #positions: readonly number[] | null = null;
   #caughtUp = false;
   #refreshedAt = 0;
@@ -51,24 +54,56 @@ export class AfterBlock {
     for (const { project } of events) if (!this.#ensured.has(project)) await this.#ensure(project);
   }
 
-  /** After each block. When the projector is `busy`, the search index waits. */
+  /**
+   * After each block. Summaries and the search index are refreshed behind the next blocks, one task at a time, so that they never hold back what is acknowledged; when the
+   * projector is `busy`, the search index waits. What failed behind the last block is thrown here, where it is tried again.
+   */
   async run({ events, positions, busy }: BlockReport, signal: AbortSignal): Promise<void> {
     const { store, clock } = this.#options;
+    this.#throwFailure();
     await this.#catchUp(signal);
     for (const { type, project, run, rollout } of events) {
-      if (type === 'run.deleted' && run !== undefined) await deleteRun(store, project, run, signal);
+      if (type === 'run.deleted' && run !== undefined) {
+        await this.#behind; // it must not write rows of the run again
+        await deleteRun(store, project, run, signal);
+      }
       if (run !== undefined && rollout !== undefined) this.#pending.rollout(project, run, rollout);
     }
     this.#positions = positions;
-    if (clock.monotonicMs() - this.#refreshedAt >= REFRESH_MS[busy ? 'busy' : 'calm']) await this.#refresh(signal);
-    if (!busy && clock.monotonicMs() - this.#searchedAt >= SEARCH_EVERY_MS) await this.#search(signal);
+    if (this.#behind !== null) return;
+    const now = clock.monotonicMs();
+    const isDue = now - this.#refreshedAt >= REFRESH_MS[busy ? 'busy' : 'calm'];
+    const searches = !busy && now - this.#searchedAt >= SEARCH_EVERY_MS;
+    if (isDue || searches) this.#goBehind(isDue, searches, signal);
   }
 
   /** When the log is read to its end. Answers true while there is more to do. */
   async idle(signal: AbortSignal): Promise<boolean> {
+    await this.#behind;
+    this.#throwFailure();
     await this.#catchUp(signal);
     if (this.#positions !== null) await this.#refresh(signal);
     return (await this.#search(signal)) > 0;
+  }
+
+  #goBehind(refreshes: boolean, searches: boolean, signal: AbortSignal): void {
+    const work = async (): Promise<void> => {
+      if (refreshes) await this.#refresh(signal);
+      if (searches) await this.#search(signal);
+    };
+    this.#behind = work()
+      .catch((error: unknown) => {
+        this.#failure = { error };
+      })
+      .finally(() => {
+        this.#behind = null;
+      });
+  }
+
+  #throwFailure(): void {
+    const failure = this.#failure;
+    this.#failure = null;
+    if (failure !== null) throw failure.error;
   }
 
   async #ensure(project: string): Promise<void> {
@@ -79,16 +114,23 @@ export class AfterBlock {
   async #refresh(signal: AbortSignal): Promise<void> {
     const { store, clock, topic, reached } = this.#options;
     const positions = this.#positions as readonly number[];
-    reached?.('before-summaries');
     const { rollouts } = this.#pending;
-    if (rollouts.length > 0)
-      await refreshSummaries(store, { rollouts }, { version: positions.reduce((sum, next) => sum + next, 0), signal });
-    await this.#remember(
-      positions.flatMap((next, partition) => (next > 0 ? [`('${SUMMARIES_TASK}', ${storePartition(topic, partition)}, ${next - 1})`] : [])),
-      signal,
-    );
-    this.#pending.clear();
+    this.#pending = new Touched(); // what is touched from here on is refreshed the next time
     this.#positions = null;
+    reached?.('before-summaries');
+    try {
+      if (rollouts.length > 0) {
+        await refreshSummaries(store, { rollouts }, { version: positions.reduce((sum, next) => sum + next, 0), signal });
+      }
+      const last = positions.flatMap((next, partition) =>
+        next > 0 ? [`('${SUMMARIES_TASK}', ${storePartition(topic, partition)}, ${next - 1})`] : [],
+      );
+      await this.#remember(last, signal);
+    } catch (error) {
+      for (const key of rollouts) this.#pending.rollout(...key);
+      this.#positions ??= positions;
+      throw error;
+    }
     this.#refreshedAt = clock.monotonicMs();
     reached?.('after-summaries');
   }
