@@ -69,7 +69,8 @@ process.on('message', (message: ToChild) => {
     void stop(1);
   });
 });
-process.on('disconnect', () => void stop(0));
+// The parent was killed: nobody waits for an answer, what was acknowledged is on the disk, and the next engine waits for the lock.
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 // A terminal sends its interrupt to the whole group: the parent decides when the engine ends.
 process.on('SIGINT', () => {});
 process.on('SIGTERM', () => void stop(0));

@@ -48,7 +48,7 @@ const START_TIMEOUT_MS = 120_000;
 const STALL_MS = 120_000;
 const STOP_TIMEOUT_MS = 10_000;
 /** An engine whose parent was killed needs a moment to end and free its lock. */
-const LOCK_ATTEMPTS_MS = 4_000;
+const LOCK_ATTEMPTS_MS = 10_000;
 const BACKOFF = { firstMs: 100, maxMs: 10_000 };
 /** An engine that lived this long is healthy. Deaths that follow each other faster make the wait longer, after the third one. */
 const HEALTHY_MS = 60_000;
