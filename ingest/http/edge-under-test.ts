@@ -20,7 +20,7 @@ import type { Rejection } from '../accept-plan.ts';
 import { createTombstones, type Tombstones } from '../accept-tombstones.ts';
 import type { ReadyCheck } from './health.ts';
 import type { IngestLimits } from './limits.ts';
-import { createIngest, openServer, type ServerOptions } from './server.ts';
+import { createIngest, openServer, type IngestRoutes, type ServerOptions } from './server.ts';
 
 export type ResultBody = { accepted: number; duplicates: number; rejected: Rejection[]; deadLettered?: Rejection[] };
 export type AnswerBody = ResultBody & { error: { code: string; message: string; details?: Partial<ResultBody> & Record<string, unknown> } };
@@ -56,6 +56,8 @@ export type EdgeOptions = {
   readonly loadProducers?: () => Promise<ReadonlyMap<string, ProducerState>>;
   readonly loadAtStart?: boolean;
   readonly partitions?: number;
+  /** Further routes, made over the (tapped) log. */
+  readonly routes?: (log: EventLog) => readonly IngestRoutes[];
 };
 
 export async function openEdge(options: EdgeOptions = {}): Promise<Edge> {
@@ -90,7 +92,7 @@ export async function openEdge(options: EdgeOptions = {}): Promise<Edge> {
   await app.register(
     createIngest({
       log: tapped, ...(feeds ? { feeds } : {}), blobs, clock: systemClock, random: systemRandom, producers, tombstones, registry,
-      limits: options.limits ?? {}, checks: options.checks ?? [],
+      limits: options.limits ?? {}, checks: options.checks ?? [], routes: options.routes?.(tapped) ?? [],
     }),
   ); // prettier-ignore
   await app.listen({ host: '127.0.0.1', port: 0 });

@@ -9,6 +9,7 @@ import { TapedeckError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
+import type { AcceptContext } from '../accept.ts';
 import type { Producers } from '../accept-producers.ts';
 import type { Tombstones } from '../accept-tombstones.ts';
 import { createBufferPool } from './buffer-pool.ts';
@@ -18,8 +19,9 @@ import { registerEventsRoute } from './events-route.ts';
 import { registerHealth, type ReadyCheck } from './health.ts';
 import { createIdempotencyWindow } from './idempotency.ts';
 import { checkLimits, INGEST_LIMITS, type IngestLimits } from './limits.ts';
-import { createIngestMetrics } from './metrics.ts';
-import { createWriterPool } from './writer-pool.ts';
+import { createIngestMetrics, type IngestMetrics } from './metrics.ts';
+import type { BodyPorts } from './read-body.ts';
+import { createWriterPool, type WriterPool } from './writer-pool.ts';
 
 export type ServerOptions = {
   readonly clock: Clock;
@@ -48,7 +50,18 @@ export type IngestOptions = {
   readonly tombstones: Tombstones;
   readonly registry: Registry;
   readonly checks?: readonly ReadyCheck[];
+  /** Further routes that write events: each gets a plugin scope of its own and shares limits, memory budget and metrics with `POST /v1/events`. */
+  readonly routes?: readonly IngestRoutes[];
 };
+
+/** What routes that write events share. */
+export type IngestPorts = BodyPorts & {
+  readonly accept: AcceptContext;
+  readonly metrics: IngestMetrics;
+  readonly writers: WriterPool;
+  readonly random: Random;
+};
+export type IngestRoutes = (scope: FastifyInstance, ports: IngestPorts) => void | Promise<void>;
 
 /** A Fastify instance with the server's deadlines, one shape for all errors, a graceful `close`, and `/docs`. Register routes, then `listen`. */
 export async function openServer(options: ServerOptions): Promise<FastifyInstance> {
@@ -149,9 +162,11 @@ export function createIngest(options: IngestOptions): FastifyPluginAsync {
     const accept = { log, feeds, blobs, clock, limits, producers, tombstones, onFailure, onAppend };
     const pool = createBufferPool(limits.pooledBytes);
     const writers = createWriterPool(limits.pooledBytes);
+    const ports: IngestPorts = { accept, metrics, pool, writers, budget, clock, random, limits };
     await app.register(async (scope) => {
-      registerEventsRoute(scope, { accept, answers, metrics, pool, writers, budget, clock, random, limits });
+      registerEventsRoute(scope, { ...ports, answers });
     });
+    for (const routes of options.routes ?? []) await app.register(async (scope) => routes(scope, ports));
     await app.register(async (scope) => {
       scope.setSerializerCompiler(() => (value) => (typeof value === 'string' ? value : JSON.stringify(value)));
       registerHealth(scope, { clock, registry, checks: [...(options.checks ?? []), producersCheck] });
