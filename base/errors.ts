@@ -69,6 +69,11 @@ export const ERROR_CODES = {
   not_writable: { status: 503, retry: true },
   schema_unknown: { status: 500, retry: false },
   store_error: { status: 500, retry: false },
+  // engines and dialects
+  cannot_translate: { status: 400, retry: false },
+  malformed_stream: { status: 502, retry: true },
+  sse_event_too_large: { status: 502, retry: false },
+  sse_truncated: { status: 502, retry: true },
   // questions
   sql_refused: { status: 400, retry: false },
   sql_error: { status: 400, retry: false },
