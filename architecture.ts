@@ -28,6 +28,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'store/columns': ['@clickhouse/client', 'zod'],
   'store/columns/engine': ['chdb', 'zod'],
   migrations: [],
+  'ingest/gateway/upstreams': ['undici', 'zod'],
   ingest: ['fastify', '@fastify/swagger', '@fastify/swagger-ui', 'prom-client', 'zod'],
   query: ['fastify', 'zod'],
   'trainer-feed': ['fastify', 'zod', 'apache-arrow'],
