@@ -164,3 +164,15 @@ function splitIds(tokenizer: Tokenizer, ids: readonly number[]): number[] {
 function append(target: number[], more: readonly number[]): void {
   for (const id of more) target.push(id);
 }
+
+/** Ids of a text in which markers, written out, count as markers: how completion endpoints read a prompt. */
+export function encodeMarked(tokenizer: Tokenizer, text: string): number[] {
+  const byText = new Map(
+    Object.entries(MARKER_TEXT).map(([name, marker]) => [marker, tokenizer.markers[name as keyof typeof MARKER_TEXT]]),
+  );
+  const parts = text.split(/(<\|im_start\|>|<\|im_end\|>|<\/?think>|<\/?tool_call>|<\/?tool_response>|<\|image_pad\|>)/);
+  return parts.flatMap((part) => {
+    const marker = byText.get(part);
+    return marker === undefined ? (part === '' ? [] : [...tokenizer.encode(part)]) : [marker];
+  });
+}

@@ -1,6 +1,7 @@
 /** What all requests of one engine share. */
 import type { Clock } from '../../base/clock.ts';
 import type { Behaviour } from './behaviour.ts';
+import type { ChatMessage } from './chat-template.ts';
 import type { FaultQueue } from './faults.ts';
 import type { RequestLog } from './seen.ts';
 import type { Tokenizer } from './tokenizer.ts';
@@ -30,6 +31,8 @@ export type Engine = {
   /** Where answers tell the policy version that sampled them. */
   readonly tellVersion: 'none' | 'header' | 'body' | 'both';
   policyVersion: number;
+  /** What a later `previous_response_id` goes on from: the newest 1,000. */
+  readonly conversations: { get(id: string): readonly ChatMessage[] | undefined; set(id: string, messages: readonly ChatMessage[]): void };
   /** Which sample of this prompt it is: 0, 1, 2 … */
   nextSample(prompt: number): number;
   restart(downMs: number): void;

@@ -8,6 +8,7 @@ import { systemClock, type Clock } from '../../base/clock.ts';
 import { adminRoute } from './admin-route.ts';
 import type { Call } from './answer.ts';
 import { defaultBehaviour, type Behaviour } from './behaviour.ts';
+import type { ChatMessage } from './chat-template.ts';
 import type { Engine, EngineKind, ModelSettings } from './engine-state.ts';
 import { createFaultQueue, faultOf, type Fault, type QueuedFault } from './faults.ts';
 import { dispatch, refuse } from './routes.ts';
@@ -131,6 +132,7 @@ function engineState(options: FakeEngineOptions, clock: Clock, restart: (downMs:
     pace: { firstTokenMs: 0, tokenMs: 0, streamInterval: 1, ...options.pace },
     tellVersion: options.tellVersion ?? 'none',
     policyVersion: options.policyVersion ?? 0,
+    conversations: newest(1000),
     nextSample: (prompt) => {
       const sample = samples.get(prompt) ?? 0;
       if (samples.size > 100_000) samples.clear();
@@ -138,6 +140,17 @@ function engineState(options: FakeEngineOptions, clock: Clock, restart: (downMs:
       return sample;
     },
     restart,
+  };
+}
+
+function newest(limit: number): Engine['conversations'] {
+  const kept = new Map<string, readonly ChatMessage[]>();
+  return {
+    get: (id) => kept.get(id),
+    set: (id, messages) => {
+      if (kept.size >= limit) kept.delete(kept.keys().next().value as string);
+      kept.set(id, messages);
+    },
   };
 }
 

@@ -1,9 +1,14 @@
 /** Which path is served by which route, per kind of server. */
 import { sendJson, type Call } from './answer.ts';
 import { chatRoute } from './chat-route.ts';
+import { completionsRoute, embeddingsRoute } from './completions-route.ts';
 import type { EngineKind } from './engine-state.ts';
 import { anthropicError, openaiError } from './errors.ts';
+import { detokenizeRoute, generateRoute, tokenizeRoute } from './generate-route.ts';
 import type { Refusal } from './generation.ts';
+import { countTokensRoute, messagesRoute } from './messages-route.ts';
+import { responsesRoute } from './responses-route.ts';
+import { sglangRoute } from './sglang-route.ts';
 
 type Body = Readonly<Record<string, unknown>>;
 type Route = (call: Call, body: Body) => Promise<void>;
@@ -11,6 +16,15 @@ type Route = (call: Call, body: Body) => Promise<void>;
 const ALL: readonly EngineKind[] = ['vllm', 'sglang', 'openai', 'anthropic'];
 const ROUTES: Readonly<Record<string, { readonly kinds: readonly EngineKind[]; readonly serve: Route }>> = {
   'POST /v1/chat/completions': { kinds: ['vllm', 'sglang', 'openai'], serve: chatRoute },
+  'POST /v1/completions': { kinds: ['vllm', 'sglang', 'openai'], serve: completionsRoute },
+  'POST /v1/embeddings': { kinds: ['vllm', 'sglang', 'openai'], serve: embeddingsRoute },
+  'POST /v1/responses': { kinds: ['vllm', 'openai'], serve: responsesRoute },
+  'POST /v1/messages': { kinds: ['vllm', 'anthropic'], serve: messagesRoute },
+  'POST /v1/messages/count_tokens': { kinds: ['vllm', 'anthropic'], serve: countTokensRoute },
+  'POST /inference/v1/generate': { kinds: ['vllm'], serve: generateRoute },
+  'POST /tokenize': { kinds: ['vllm'], serve: tokenizeRoute },
+  'POST /detokenize': { kinds: ['vllm'], serve: detokenizeRoute },
+  'POST /generate': { kinds: ['sglang'], serve: sglangRoute },
   'GET /v1/models': { kinds: ALL, serve: modelsRoute },
   'GET /health': { kinds: ['vllm', 'sglang'], serve: healthRoute },
   'GET /version': { kinds: ['vllm'], serve: (call) => sendJson(call, 200, { version: '0.24.0+fake' }) },
