@@ -98,6 +98,7 @@ export const ERROR_CODES = {
   malformed_stream: { status: 502, retry: true },
   sse_event_too_large: { status: 502, retry: false },
   sse_truncated: { status: 502, retry: true },
+  token_identity: { status: 500, retry: false },
   // questions
   sql_refused: { status: 400, retry: false },
   sql_error: { status: 400, retry: false },

@@ -45,6 +45,18 @@ export const callRecorded = object({
   templateHash: z.string().max(256).nullish().meta({ description: 'hash of the chat template' }),
   templateKwargs: record.nullish().meta({ description: 'arguments given to the chat template' }),
   stream: z.boolean().nullish().meta({ description: 'whether the answer was streamed' }),
+  extends: z
+    .boolean()
+    .nullish()
+    .meta({
+      description:
+        'whether its prompt starts with the ids of the answer it continues; null = no question (first call, same prompt, no ids)',
+    }),
+  drift: z
+    .array(name)
+    .max(64)
+    .nullish()
+    .meta({ description: 'fields in which re-sent messages differ from the nodes that hold their ids' }),
   retryOf: callIndex.nullish().meta({ description: 'index of the call that this one repeats' }),
   error: errorInfo.nullish(),
   extra,

@@ -45,6 +45,7 @@ export function isPlainNode(data: Record<string, unknown>): boolean {
     isAbsent(data['tokenError']) &&
     isAbsent(data['attribution']) &&
     isAbsentOr(data['partial'], isBoolean) &&
+    isAbsent(data['toolsHash']) &&
     data['extra'] === undefined
   );
 }

@@ -170,7 +170,7 @@ const nearly = fc.oneof(
 test('the quick guards accept only what the schemas accept, and do accept the common shape', () => {
   const good = { index: 5, parent: 4, role: 'assistant', message: {}, sampled: true, tokens: { ids: u32(1), mask: u8(1), logprobs: f32(1) }, call: 1, policyVersion: 3 }; // prettier-ignore
   assert.ok(isPlainNode(good) && isPlainEnvelope(NODE));
-  const dataKeys = [...Object.keys(good), 'forkReason', 'attribution', 'partial', 'extra', 'tokenError', 'unknown'];
+  const dataKeys = [...Object.keys(good), 'forkReason', 'attribution', 'partial', 'toolsHash', 'extra', 'tokenError', 'unknown'];
   fc.assert(
     fc.property(fc.dictionary(fc.constantFrom(...dataKeys), nearly, { maxKeys: 3 }), (change) => {
       const data = { ...good, ...change };

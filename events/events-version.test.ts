@@ -7,7 +7,7 @@ import { schemaHash } from './json-schemas.ts';
 
 /** The shape of all schemas, by version. A changed hash: additive -> pin the new one here; not additive -> a new version and a lift in upcast.ts. */
 const PINNED: Readonly<Record<number, string>> = {
-  1: '303e4fd5725297512fd8af4d00297d09be4452a083e0192a043667a532a0bba2',
+  1: '95e5a041e7ac64519fee30c1d457c28fc47df01355c92451f284737631061364',
 };
 
 test('the schemas are those of their version', () => {

@@ -40,5 +40,10 @@ export const nodeAppended = object({
   forkReason: z.enum(FORK_REASONS).nullish().meta({ description: 'why the chain left its siblings here' }),
   attribution: z.enum(['renderer', 'ladder', 'none']).nullish().meta({ description: 'how token spans were assigned to messages' }),
   partial: z.boolean().nullish().meta({ description: 'the stream broke: it holds what had arrived' }),
+  toolsHash: z
+    .string()
+    .max(128)
+    .nullish()
+    .meta({ description: 'on roots: hash of the tool list that was offered; another list, another root' }),
   extra,
 });

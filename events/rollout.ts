@@ -31,6 +31,9 @@ export const rolloutStarted = object({
   attempt: count.nullish().meta({ description: 'counts re-tries of one place in a group, from 0' }),
   parentRollout: entityId.nullish().meta({ description: 'the rollout it was forked from' }),
   forkNode: object({ trace: entityId, index: nodeIndex }).nullish().meta({ description: 'the node it was forked at' }),
+  mirrorOf: entityId
+    .nullish()
+    .meta({ description: 'the rollout that another producer records of the same work: once that one is there, this one only proves it' }),
   started: micros.nullish(),
   extra,
 });

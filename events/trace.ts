@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { anything, count, extra, micros, name, object, record } from './fields.ts';
+import { anything, count, entityId, extra, micros, name, object, record } from './fields.ts';
 
 export const traceStarted = object({
   agent: object({
@@ -9,6 +9,9 @@ export const traceStarted = object({
     config: anything.optional(),
   }),
   runtime: anything.optional().meta({ description: 'harness, versions, host' }),
+  mirrorOf: entityId
+    .nullish()
+    .meta({ description: 'the trace that another producer records of the same work: once that one is there, this one only proves it' }),
   tools: z.array(record).max(100_000).nullish().meta({ description: 'tool schemas offered to the model' }),
   started: micros.nullish(),
   extra,
