@@ -73,10 +73,15 @@ export type MemberTrace = {
   readonly logOffset: readonly [partition: number, offset: number];
 };
 
-/** A group whose membership and rewards are fixed. `readyAt` is its place in the order of readiness; `members` keep the order of the ready decision. */
+/**
+ * A group whose membership and rewards are fixed. `readyAt` is its place in the order of readiness (the offset of its ready decision in the feed's
+ * log); `members` keep the order of the ready decision. `baselines`: what the ready decision recorded for algorithms with a running baseline, one
+ * number per member (`rae`: the baseline before the update); null for all others.
+ */
 export type ReadyGroup = {
   readonly group: string;
   readonly env: string;
   readonly readyAt: number;
   readonly members: readonly MemberTrace[];
+  readonly baselines: readonly number[] | null;
 };
