@@ -7,7 +7,7 @@ import { schemaHash } from './json-schemas.ts';
 
 /** The shape of all schemas, by version. A changed hash: additive -> pin the new one here; not additive -> a new version and a lift in upcast.ts. */
 const PINNED: Readonly<Record<number, string>> = {
-  1: '95e5a041e7ac64519fee30c1d457c28fc47df01355c92451f284737631061364',
+  1: 'd600edb84fb8b4291721247e1946861abc3bb127e65aca8e6934f444ae971d9a',
 };
 
 test('the schemas are those of their version', () => {

@@ -6,7 +6,7 @@ import type { z } from 'zod';
 import type { Envelope, ScopeId } from './envelope.ts';
 import { callRecorded, toolRecorded } from './call.ts';
 import {
-  batchCommitted, batchCut, batchLeased, batchReleased, feedCheckpointed, feedCreated, feedRewound, groupReady, sampleDropped,
+  batchCommitted, batchCut, batchLeased, batchReleased, feedCheckpointed, feedCreated, feedDeleted, feedRewound, groupClosed, groupReady, sampleDropped,
 } from './feed.ts'; // prettier-ignore
 import { linkAdded } from './link.ts';
 import { nodeAppended } from './node.ts';
@@ -84,6 +84,13 @@ export const EVENT_TYPES = {
     says: 'What the trainer computed per token of one branch.',
   },
   'feed.created': { schema: feedCreated, requires: NONE, topic: 'feeds', says: 'A trainer feed begins with this spec.' },
+  'feed.deleted': { schema: feedDeleted, requires: NONE, topic: 'feeds', says: 'A trainer feed is over; its log stays.' },
+  'group.closed': {
+    schema: groupClosed,
+    requires: NONE,
+    topic: 'feeds',
+    says: 'For the feed nobody else joins the group: it waits for scores, or it is given up.',
+  },
   'group.ready': { schema: groupReady, requires: NONE, topic: 'feeds', says: 'The members and rewards of a group are fixed for the feed.' },
   'batch.cut': { schema: batchCut, requires: NONE, topic: 'feeds', says: 'The rows of batch n are fixed.' },
   'batch.leased': {

@@ -5,7 +5,7 @@ import { jsonText } from './json-text.ts';
 import { NO_NODE } from './position.ts';
 import { keysOf, positionOf, type StoredOf } from './stored-event.ts';
 
-export type FeedEventType = Extract<EventType, `feed.${string}` | `batch.${string}` | 'group.ready' | 'sample.dropped'>;
+export type FeedEventType = Extract<EventType, `feed.${string}` | `batch.${string}` | 'group.ready' | 'group.closed' | 'sample.dropped'>;
 
 export function projectFeed(stored: StoredOf<FeedEventType>, out: Block): void {
   const { event } = stored;
@@ -26,8 +26,12 @@ export function projectFeed(stored: StoredOf<FeedEventType>, out: Block): void {
     case 'feed.created':
       out.feedEvents.add(row);
       break;
+    case 'feed.deleted':
+      out.feedEvents.add({ ...row, reason: event.data.reason });
+      break;
+    case 'group.closed':
     case 'group.ready':
-      out.feedEvents.add({ ...row, group: event.data.group });
+      out.feedEvents.add({ ...row, group: event.data.group, reason: event.data.reason });
       break;
     case 'batch.cut': {
       const { n, batchId, algorithm, policyVersion } = event.data;

@@ -97,7 +97,8 @@ export const WORLD: readonly Draft[] = [
   { type: 'project.retention_set', data: { days: 30 } },
   { type: 'run.deleted', run: 'run-gone', data: { reason: 'asked' } },
   { type: 'feed.created', run: 'run-1', data: { ...FEED, spec: { batch: 2 }, specHash: 's' } },
-  { type: 'group.ready', run: 'run-1', data: { ...FEED, group: 'group-1', members: ['trace-1'] } },
+  { type: 'group.ready', run: 'run-1', data: { ...FEED, group: 'group-1', members: [{ rollout: 'rollout-1', trace: 'trace-1' }] } },
+  { type: 'group.closed', run: 'run-1', data: { ...FEED, group: 'group-2', outcome: 'failed', reason: 'deadline', rollouts: [{ rollout: 'rollout-9', length: 4 }] } },
   { type: 'batch.cut', run: 'run-1', data: { ...batch(1), algorithm: 'grpo', policyVersion: 4, counts: { rows: 2 } } },
   { type: 'batch.leased', run: 'run-1', data: { ...batch(1), holder: 'h', planId: 'p', step: 1, expires: T0 } },
   { type: 'batch.committed', run: 'run-1', data: { ...batch(1), holder: 'h', step: 1 } },
@@ -105,6 +106,7 @@ export const WORLD: readonly Draft[] = [
   { type: 'batch.released', run: 'run-1', data: { ...batch(2), holder: 'h', reason: 'crash' } },
   { type: 'feed.checkpointed', run: 'run-1', data: { ...batch(1), uri: 'c' } },
   { type: 'feed.rewound', run: 'run-1', data: { feed: 'feed-1', timeline: 1, from: 2, to: 1, mode: 'replay' } },
+  { type: 'feed.deleted', data: { feed: 'feed-2', timeline: 0, reason: 'over' } },
   { type: 'sample.dropped', run: 'run-1', data: { ...FEED, n: 1, rollout: 'rollout-2', trace: 'trace-2', leaf: 0, reason: 'stale', staleness: 9, length: 4 } },
 ]; // prettier-ignore
 
