@@ -22,14 +22,20 @@ export function checkPath(graph: TraceGraph, node: number, prompt: Uint32Array):
   const bytes = bytesOf(prompt);
   let [start, offset, length] = [0, 0, 0];
   for (const at of pathTo(graph, node)) {
-    if (graph.starts[at] === start + length) {
-      length += graph.lengths[at] as number;
-      continue;
+    const follows = graph.starts[at] === start + length;
+    if (!follows) {
+      if (!sameIds(graph, start, bytes, offset, length)) return differs(node, offset);
+      offset += length;
+      start = graph.starts[at] as number;
+      length = 0;
     }
-    if (!sameIds(graph, start, bytes, offset, length)) return `the ids on the path to node ${node} differ from ${offset} on`;
-    offset += length;
-    start = graph.starts[at] as number;
-    length = graph.lengths[at] as number;
+    length += graph.lengths[at] as number;
   }
-  return sameIds(graph, start, bytes, offset, length) ? null : `the ids on the path to node ${node} differ from ${offset} on`;
+  const total = offset + length;
+  if (total !== graph.pathIds[node]) return `the path to node ${node} holds ${total} ids instead of ${graph.pathIds[node]}`;
+  return sameIds(graph, start, bytes, offset, length) ? null : differs(node, offset);
+}
+
+function differs(node: number, offset: number): string {
+  return `the ids on the path to node ${node} differ from place ${offset} on`;
 }

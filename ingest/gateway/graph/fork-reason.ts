@@ -26,7 +26,10 @@ export function forkOf(graph: TraceGraph, exchange: Exchange, request: Request, 
 
 function reasonOf(graph: TraceGraph, exchange: Exchange, request: Request, walk: Walk, overlaps: (node: number) => boolean): ForkReason {
   if (exchange.compaction) return 'compaction';
-  for (const child of childrenOf(graph, walk.node)) if (overlaps(child)) return 'parallel';
+  const children = [...childrenOf(graph, walk.node)];
+  if (children.some(overlaps)) return 'parallel';
+  // The same messages were answered before, to another prompt.
+  if (isAllKnown(request, walk) && children.some((child) => hasFlag(graph, child, 'sampled'))) return 'template_changed';
   return request.prints === null ? reasonByIds(graph, request, walk) : reasonByEvidence(graph, request, request.prints, walk);
 }
 
