@@ -10,6 +10,7 @@ import type { EventLog } from '../../store/log/event-log.ts';
 import { createIngest, openServer } from '../../ingest/http/server.ts';
 import { createProducers } from '../../ingest/accept-producers.ts';
 import { createTombstones } from '../../ingest/accept-tombstones.ts';
+import { primeRoutes } from '../../ingest/prime/routes.ts';
 import type { ReadyCheck } from '../../ingest/http/health.ts';
 import type { Config } from '../config.ts';
 import { openColumns, type Columns } from './columns.ts';
@@ -57,8 +58,9 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
     const tombstones = createTombstones();
     const producers = createProducers({ loadProducers: (signal) => loadProducers(columns.store, log, signal) });
     const edge = crashAfterAppend(log, crashAt(config.crashPoint));
+    const routes = [primeRoutes({ store: columns.store })];
     await app.register(
-      createIngest({ log: edge, blobs, clock, random, limits: ingestLimits(config), producers, tombstones, registry, checks }),
+      createIngest({ log: edge, blobs, clock, random, limits: ingestLimits(config), producers, tombstones, registry, checks, routes }),
     );
     await life.open('retention', () => keepRetention({ columns, log, clock, random, logger }), (k) => k.close()); // prettier-ignore
     await life.open('tombstones and producers', () => keepTombstones({ columns, tombstones, producers, clock, random, logger }), (k) => k.close()); // prettier-ignore

@@ -42,6 +42,19 @@ export async function* fileBytes(
   }
 }
 
+/** A compressed stream as plain bytes, in bounded memory. Errors: `truncated_body`, `broken_compression` (bytes after the end too), and what `source` throws. */
+export async function* inflatedBytes(source: AsyncIterable<Buffer>, compression: 'gzip' | 'zstd'): AsyncGenerator<Buffer> {
+  const inflate = inflaterFor(compression) as Inflate;
+  try {
+    for await (const chunk of source) {
+      for (let at = 0; at < chunk.length; at += PIECE_BYTES) yield* outcomeOf(inflate.write(chunk.subarray(at, at + PIECE_BYTES)));
+    }
+    yield* outcomeOf(inflate.end());
+  } finally {
+    inflate.close();
+  }
+}
+
 async function* diskChunks(path: string, signal: AbortSignal | undefined): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024, signal })) yield chunk as Buffer;

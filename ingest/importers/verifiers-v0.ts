@@ -27,8 +27,8 @@ export type ImportedRow = {
   readonly events: readonly ImportedEvent[];
   readonly warnings: readonly Warning[];
 };
-/** Where a row stands: `number` counts from 1 in its file, `bytes` are its text. Together they name rollouts that have no id of their own. */
-export type RowPlace = { readonly number: number; readonly bytes: Uint8Array };
+/** Where a row stands: `number` counts from 1 in its file, `bytes` are its text. Together they name rollouts that have no id of their own (`id`). */
+export type RowPlace = { readonly number: number; readonly bytes: Uint8Array; readonly id?: string | undefined };
 
 /** Columns with a meaning of their own; other numbers are metrics, as every metric is also a column of its own name. */
 const COLUMNS = new Set([
@@ -46,7 +46,7 @@ export function rowEvents(row: Json, place: RowPlace, run: V0Run, project?: stri
   const ownRun = isHosted(row) ? idOf(row['run_id']) : null;
   if (ownRun !== null && ownRun !== run.run) list.warn('run_id', 'another run than the first row of the file');
   const runId = ownRun ?? run.run;
-  const rollout = rolloutId(row, runId, place);
+  const rollout = place.id ?? rolloutId(row, runId, place);
   const group = groupId(row, runId);
   const scope: Scope = { project, run: runId, group: group ?? undefined, rollout };
   const inTrace: Scope = { ...scope, trace: `${rollout}-t0` };

@@ -24,6 +24,9 @@ export type Imported = {
   /** `run.started`: the caller sends it once per run and file. */
   readonly runEvent: ImportedEvent;
   readonly rollout: string;
+  readonly group: string | undefined;
+  /** Microseconds: when the episode ended, else began; 0 when it has no time. */
+  readonly time: number;
   readonly events: readonly ImportedEvent[];
   readonly warnings: readonly Warning[];
 };
@@ -52,8 +55,10 @@ export function episodeEvents(episode: Json, options: ImportOptions = {}): Resul
     traceEvents(trace, { scope: { ...scope, trace: id }, episode, base }, list);
   }
   addErrors(itemsOf(episode['errors']), 'rollout', scope, times.ended ?? base, list);
-  list.add(scope, 'rollout.ended', '', times.ended ?? base, rolloutEnded(episode, times));
-  return ok({ run, runEvent: runStarted(episode, scope, base), rollout, events: list.events, warnings: list.warnings });
+  const time = times.ended ?? base;
+  list.add(scope, 'rollout.ended', '', time, rolloutEnded(episode, times));
+  const { events, warnings } = list;
+  return ok({ run, runEvent: runStarted(episode, scope, base), rollout, group, time, events, warnings });
 }
 
 function rolloutStarted(episode: JsonRecord, run: string, rollout: string, started: number | null): JsonRecord {
