@@ -12,7 +12,7 @@ export type PolicyRun = { readonly length: number; readonly version: number };
 
 /**
  * Token facts of a node. `ids`, `mask` (1 = sampled by the model) and `isContent` have one entry per token; `logprobs` and
- * `referenceLogprobs` are compact: one per masked token. `partial` = the engine's stream broke, what arrived is here.
+ * `referenceLogprobs` are compact: one per masked token. `temperature` is that of the call that sampled it. `partial` = the engine's stream broke, what arrived is here.
  */
 export type NodeTokens = {
   readonly index: number;
@@ -25,6 +25,7 @@ export type NodeTokens = {
   readonly logprobs: Float32Array | null;
   readonly policyRuns: readonly PolicyRun[] | null;
   readonly policyVersion: number | null;
+  readonly temperature: number | null;
   readonly attribution: 'renderer' | 'ladder' | 'none' | null;
   readonly referenceLogprobs: Float32Array | null;
   readonly partial: boolean;
@@ -44,7 +45,8 @@ export type BareNode = { readonly index: number; readonly parent: number | null;
  *
  * `scores` are those of the trace plus those of its rollout, the latest per scope and name. `nodes` holds the nodes that have tokens, `bare` the
  * others. `leaves` ascend. `compactionAttempts` are leaves linked as `compaction_attempt` that no `compaction` link continues from. `policyStart` and
- * `policyEnd` are the policy versions at the first and last call; null for a model that has none. `ok` = the trace and its rollout ended without error.
+ * `policyEnd` are the policy versions at the first and last call; null for a model that has none. `temperature` and `tokenizerHash` are null when its
+ * calls differ; `mixedTokenizers` tells a difference from silence. `ok` = the trace and its rollout ended without error.
  */
 export type MemberTrace = {
   readonly run: string | null;
@@ -69,6 +71,7 @@ export type MemberTrace = {
   readonly temperature: number | null;
   readonly logprobsMode: LogprobsMode;
   readonly tokenizerHash: string | null;
+  readonly mixedTokenizers: boolean;
   readonly demonstration: string | null;
   readonly logOffset: readonly [partition: number, offset: number];
 };
