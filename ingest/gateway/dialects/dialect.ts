@@ -18,8 +18,9 @@ export type DialectName = (typeof DIALECTS)[number];
 
 /**
  * One message as stored in node.message: `role`, `content` (text, parts, or null), `reasoning_content`?, `refusal`?, `tool_calls`? (each
- * `{id, name, arguments}`, arguments the raw text of the model), `tool_call_id`?, `name`?, and `provider_state`?: a list of what only its dialect
- * has, verbatim, each `{dialect, ...}`. Parts are chat parts: `{type: 'text', text}`, `{type: 'image_url', image_url: {url}}`, and others verbatim.
+ * `{id, name, arguments}`, arguments the raw text of the model, and `type: 'custom'` for a tool that takes free text), `tool_call_id`?, `name`?,
+ * `is_error`? (true on a failed tool's result), and `provider_state`?: a list of what only its dialect has, verbatim, told apart by `type`.
+ * Parts are chat parts: `{type: 'text', text}`, `{type: 'image_url', image_url: {url}}`, `{type: 'file', file: {…}}`, and others verbatim.
  */
 export type Message = JsonObject & { readonly role: string };
 
@@ -31,6 +32,8 @@ export type Ask = {
   readonly n: number;
   /** System prompt or instructions first, as role system (or developer). Empty for completions, embeddings and token-in calls. */
   readonly messages: readonly Message[];
+  /** How many of the leading messages come from a field of their own (`instructions`, `system`): they belong to this request only. */
+  readonly instructions: number;
   /** Chat function tools `{type: 'function', function: {name, description?, parameters?, strict?}}`; provider-only tools verbatim. */
   readonly tools: readonly JsonObject[];
   /** The chat form: 'none' | 'auto' | 'required' | {type: 'function', function: {name}}; anything else verbatim. */
@@ -86,7 +89,15 @@ export type Delta =
   | { readonly type: 'text'; readonly choice: number; readonly text: string }
   | { readonly type: 'reasoning'; readonly choice: number; readonly text: string }
   | { readonly type: 'refusal'; readonly choice: number; readonly text: string }
-  | { readonly type: 'tool_call'; readonly choice: number; readonly call: number; readonly id: string; readonly name: string }
+  | {
+      readonly type: 'tool_call';
+      readonly choice: number;
+      readonly call: number;
+      readonly id: string;
+      readonly name: string;
+      /** A custom tool takes free text as its arguments. */
+      readonly custom: boolean;
+    }
   | { readonly type: 'tool_arguments'; readonly choice: number; readonly call: number; readonly text: string }
   /** One complete entry of `provider_state` (a signed thinking block, encrypted reasoning). */
   | { readonly type: 'state'; readonly choice: number; readonly state: JsonObject }

@@ -150,8 +150,8 @@ function readBlock(r: Reader, raw: Uint8Array, problem: Problem | null): SseEven
     if (colon === start) continue; // a comment
     const nameEnd = colon < 0 ? stop : colon;
     const from = colon < 0 ? stop : colon + (r.bytes[colon + 1] === SPACE && colon + 1 < stop ? 2 : 1);
-    const value = r.bytes.utf8Slice(from, stop);
-    switch (r.bytes.latin1Slice(start, nameEnd)) {
+    const value = r.bytes.toString('utf8', from, stop);
+    switch (r.bytes.toString('latin1', start, nameEnd)) {
       case 'data':
         data = data === null ? value : `${data}\n${value}`;
         break;

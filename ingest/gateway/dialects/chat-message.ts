@@ -1,0 +1,158 @@
+/** One message of the chat dialect to its neutral form and back. */
+import { ok, type Result } from '../../../base/result.ts';
+import { cannotTranslate } from './refusals.ts';
+import type { DialectName, Json, JsonObject, Message } from './dialect.ts';
+import { asksNothing } from './refusals.ts';
+import { compact, fromPairs, isList, isObject, textOf, writeJson } from './json.ts';
+
+/** Parts that an engine of the chat dialect may know. */
+const CHAT_PARTS: ReadonlySet<string> = new Set(['text', 'image_url', 'input_audio', 'file', 'refusal', 'video_url', 'audio_url']);
+/** Keys that get a neutral meaning; all others stay on the message as they are, unless they say nothing. */
+const READ: ReadonlySet<string> = new Set([
+  'role',
+  'content',
+  'reasoning',
+  'reasoning_content',
+  'reasoning_details',
+  'refusal',
+  'tool_calls',
+]);
+/** Keys that a neutral message of a chat request may have. */
+const SAYABLE: ReadonlySet<string> = new Set([
+  'role', 'content', 'reasoning_content', 'refusal', 'tool_calls', 'tool_call_id', 'name', 'is_error', 'provider_state',
+]); // prettier-ignore
+
+/** A chat message, of a request or an answer, in neutral form. `role` must be known to be text. */
+export function readChatMessage(raw: JsonObject): Message {
+  const details = raw['reasoning_details'];
+  const extras = Object.entries(raw).filter(([key, value]) => !READ.has(key) && !asksNothing(value));
+  const calls = raw['tool_calls'];
+  return {
+    ...fromPairs(extras),
+    role: String(raw['role']),
+    content: raw['content'] ?? null,
+    ...compact({
+      reasoning_content: reasoningOf(raw) ?? undefined,
+      refusal: asksNothing(raw['refusal']) ? undefined : raw['refusal'],
+      tool_calls: isList(calls) && calls.length > 0 ? calls.map(readChatCall) : undefined,
+      provider_state: isList(details) && details.length > 0 ? details : undefined,
+    }),
+  };
+}
+
+/** Engines name it differently: vLLM and OpenRouter `reasoning`, SGLang and DeepSeek `reasoning_content`, MiniMax `reasoning_details` only. */
+export function reasoningOf(raw: JsonObject): string | null {
+  for (const key of ['reasoning', 'reasoning_content']) {
+    const text = textOf(raw[key]);
+    if (text !== null && text !== '') return text;
+  }
+  const details = raw['reasoning_details'];
+  if (!isList(details)) return null;
+  const texts = details.map((detail) => (isObject(detail) ? (textOf(detail['text']) ?? textOf(detail['summary']) ?? '') : ''));
+  return texts.filter((text) => text !== '').join('\n') || null;
+}
+
+/** `{id, name, arguments}`; what has no such form stays verbatim. Arguments that are no text (some engines send the object) are written as JSON. */
+export function readChatCall(call: Json): Json {
+  if (!isObject(call)) return call;
+  const custom = isObject(call['custom']) ? call['custom'] : null;
+  const body = custom ?? (isObject(call['function']) ? call['function'] : null);
+  if (body === null) return call;
+  const given = custom === null ? body['arguments'] : body['input'];
+  return compact({
+    id: textOf(call['id']) ?? '',
+    name: textOf(body['name']) ?? '',
+    arguments: typeof given === 'string' ? given : asksNothing(given) ? '' : writeJson(given as Json),
+    type: custom === null ? undefined : 'custom',
+  });
+}
+
+export function writeChatCall(call: Json): Json {
+  if (!isObject(call) || typeof call['name'] !== 'string') return call;
+  const { id = '', name } = call;
+  const text = call['arguments'] ?? '';
+  if (call['type'] === 'custom') return { id, type: 'custom', custom: { name, input: text } };
+  return { id, type: 'function', function: { name, arguments: text } };
+}
+
+/** What to write before a failed tool's result in dialects that have no flag for it. */
+export const ERROR_MARK = 'Error: ';
+
+/** A failed result says so in its text, where the dialect has no flag. */
+export function markedContent(message: Message): Json {
+  const content = message['content'] ?? '';
+  if (message['is_error'] !== true) return content;
+  if (isList(content)) return [{ type: 'text', text: ERROR_MARK }, ...content];
+  return `${ERROR_MARK}${textOf(content) ?? ''}`;
+}
+
+/** The message for an engine of the chat dialect. `field` is its path, for refusals; `from` the dialect it was read from. */
+export function writeChatMessage(message: Message, field: string, from: DialectName): Result<JsonObject> {
+  const same = from === 'openai.chat';
+  const content = same ? (message['content'] ?? null) : markedContent(message);
+  if (!same) {
+    const problem = unsayable(message, content, field);
+    if (problem !== null) return problem;
+  }
+  const extras = same ? fromPairs(Object.entries(message).filter(([key]) => !SAYABLE.has(key))) : {};
+  const details = stateOf(message).filter((entry) => same || isChatState(entry));
+  const calls = message['tool_calls'];
+  return ok({
+    ...extras,
+    role: message.role,
+    // Strict engines refuse null without tool calls.
+    content: content === null && message.role === 'assistant' && !isList(calls) ? '' : content,
+    ...compact({
+      name: message['name'],
+      reasoning_content: message['reasoning_content'],
+      reasoning_details: details.length > 0 ? details : undefined,
+      refusal: message['refusal'],
+      tool_calls: isList(calls) ? calls.map(writeChatCall) : undefined,
+      tool_call_id: message['tool_call_id'],
+    }),
+  });
+}
+
+export function stateOf(message: Message): readonly Json[] {
+  const state = message['provider_state'];
+  return isList(state) ? state : [];
+}
+
+function isChatState(entry: Json): boolean {
+  return isObject(entry) && String(entry['type']).startsWith('reasoning.');
+}
+
+/** Provider state whose readable part stands in the message already, so that a chat engine loses nothing it could read. */
+function isReadable(entry: Json, message: Message): boolean {
+  if (!isObject(entry)) return false;
+  switch (entry['type']) {
+    case 'thinking':
+    case 'text':
+    case 'tool_use':
+    case 'tool_result':
+    case 'message':
+    case 'function_call':
+    case 'custom_tool_call':
+      return true;
+    case 'reasoning':
+      return typeof message['reasoning_content'] === 'string' || asksNothing(entry['encrypted_content']);
+    default:
+      return isChatState(entry);
+  }
+}
+
+function unsayable(message: Message, content: Json, field: string) {
+  const to = 'openai.chat';
+  const parts = isList(content) ? content : [];
+  for (const [i, part] of parts.entries()) {
+    const type = isObject(part) ? String(part['type']) : typeof part;
+    if (CHAT_PARTS.has(type)) continue;
+    return cannotTranslate(`${field}.content[${i}]`, to, `it has no part of type ${type}`, 'send it as text or as an image');
+  }
+  for (const entry of stateOf(message)) {
+    if (isReadable(entry, message)) continue;
+    const type = isObject(entry) ? String(entry['type']) : typeof entry;
+    return cannotTranslate(`${field} (${type})`, to, 'only the provider that made it can read it', 'leave it out of the history');
+  }
+  return null;
+}
