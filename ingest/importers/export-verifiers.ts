@@ -10,6 +10,7 @@ import { upcast } from '../../events/upcast.ts';
 import { PackedArray } from '../../events/packed-array.ts';
 import { compact, isRecord, itemsOf, numberOf, recordOf, textOf, type Json, type JsonRecord } from './json-value.ts';
 import { floatsOf } from './json-text.ts';
+import { UPLOAD_LABEL } from './note-labels.ts';
 import { withRest } from './rest.ts';
 import { episodeHeadBack, episodeTailBack, nodeBack, traceHeadBack, traceTailBack } from './verifiers-back.ts';
 import { callBack, errorBack, metricBack, rewardBack } from './verifiers-parts.ts';
@@ -104,6 +105,10 @@ function addEvent(event: ExactEvent, parts: Parts): void {
     case 'node.appended':
     case 'call.recorded':
       return addToTrace(event, traceOf(event, parts) as TraceParts);
+    case 'note.added':
+      // in which upload it came is no part of the episode
+      if (data['label'] !== UPLOAD_LABEL) countLeft(type, parts);
+      return;
     // what they say is in the messages and in semantic_parents
     case 'tool.recorded':
     case 'link.added':

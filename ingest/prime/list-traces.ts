@@ -4,11 +4,11 @@ import { TapedeckError } from '../../base/errors.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { recordOf, textOf, type JsonRecord } from '../importers/json-value.ts';
+import { UPLOAD_LABEL } from '../importers/note-labels.ts';
 import { jsonReader } from '../importers/read-json.ts';
 import { jsonText } from '../importers/verifiers-v0-row.ts';
 import { isoTime } from './evaluation.ts';
 import { cursorOf, placeOf, SORT_SQL, traceQuery, type TraceQuery } from './trace-filters.ts';
-import { UPLOAD_LABEL } from './uploads-route.ts';
 
 type Row = {
   readonly run: string;

@@ -5,6 +5,7 @@
 import { ok, type Result } from '../../base/result.ts';
 import { makeEvent, type ImportedEvent, type Scope } from '../importers/event-maker.ts';
 import { compact, idOf, isRecord, nameOf, omit, recordOf, sameJson, textOf, type Json, type JsonRecord } from '../importers/json-value.ts';
+import { SAMPLE_LABEL } from '../importers/note-labels.ts';
 import { rowEvents } from '../importers/verifiers-v0.ts';
 import type { V0Run } from '../importers/verifiers-v0-run.ts';
 import type { EvaluationState } from './evaluation.ts';
@@ -19,9 +20,6 @@ export type SampleContext = {
   /** sha256 of the request's body: with the place in it, it names samples that have no id. */
   readonly digest: Uint8Array;
 };
-
-/** The label of notes that keep what a sample said beside its rollout. */
-export const SAMPLE_LABEL = 'sample';
 
 /** Projections of the native episode, which says the same in full. */
 const PROJECTED: ReadonlySet<string> = new Set([

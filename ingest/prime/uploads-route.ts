@@ -7,6 +7,7 @@ import type { IngestPorts } from '../http/server.ts';
 import { makeEvent, type ImportedEvent, type Scope } from '../importers/event-maker.ts';
 import { inflatedBytes } from '../importers/file-bytes.ts';
 import { readLines, type Line } from '../importers/line-reader.ts';
+import { UPLOAD_LABEL } from '../importers/note-labels.ts';
 import { jsonReader } from '../importers/read-json.ts';
 import { openDraft, type Draft } from './draft.ts';
 import type { Evaluations } from './evaluations.ts';
@@ -204,9 +205,6 @@ async function commit(upload: Upload, { context }: UploadMetadata, ports: Upload
   await draft.commit();
   for (const run of upload.runs.keys()) ports.evaluations.started(run);
 }
-
-/** The label of notes that say in which upload a rollout came. */
-export const UPLOAD_LABEL = 'upload';
 
 function refuseDeleted(runs: readonly string[], { accept }: UploadPorts): void {
   const deleted = runs.find((run) => accept.tombstones.has(undefined, run));
