@@ -1,0 +1,30 @@
+/** Writes one event of a scope into the queue: id, time and number come from here. */
+import type { Clock } from '../base/clock.ts';
+import type { DataOf, EventType } from '../events/registry.ts';
+import type { Delivery } from './delivery/delivery.ts';
+import { encodeNumbered, type ScopeHead } from './encode-event.ts';
+
+export type Scribe = {
+  /** Returns the id of the event. Throws what `Delivery.record` throws. */
+  write<T extends EventType>(scope: ScopeHead, type: T, data: DataOf<T>): string;
+  /** Microseconds. */
+  now(): number;
+  newId(): string;
+  ready(signal?: AbortSignal): Promise<void>;
+};
+
+/** `delivery` is asked for each time: in a process that inherited this one it is another. */
+export function scribeOf(delivery: () => Delivery, clock: Clock, newId: () => string): Scribe {
+  return {
+    write: (scope, type, data) => {
+      const to = delivery();
+      const id = newId();
+      const time = clock.nowMicros();
+      to.record((seq) => encodeNumbered({ producer: to.producer, seq, id, type, time, scope, data }));
+      return id;
+    },
+    now: () => clock.nowMicros(),
+    newId,
+    ready: (signal) => delivery().ready(signal),
+  };
+}
