@@ -10,7 +10,8 @@ const session = new Session(data);
 session.query('CREATE DATABASE tapedeck');
 session.query('USE tapedeck');
 for (const migration of readMigrations()) {
-  for (const statement of renderStatements(migration.sql, { database: 'tapedeck', cluster: null })) session.query(statement);
+  for (const statement of renderStatements(migration.sql, { database: 'tapedeck', cluster: null, compression: 'by part size' }))
+    session.query(statement);
 }
 const files = readdirSync(blocks).filter((file) => !file.endsWith('.columns')).toSorted(); // prettier-ignore
 const settings =

@@ -61,7 +61,8 @@ function recording(store: ColumnStore): ColumnStore {
 
 const engine = await openTestStore();
 const DATABASES = { measured: 'tapedeck', recorded: 'recorded' } as const;
-for (const database of Object.values(DATABASES)) await migrate(engine.connect('default'), { database, cluster: null, clock: systemClock });
+for (const database of Object.values(DATABASES))
+  await migrate(engine.connect('default'), { database, cluster: null, compression: 'by part size', clock: systemClock });
 const log = await openEmbeddedLog({
   directory: folder.path,
   topic: 'events',

@@ -39,7 +39,7 @@ async function fillTables(): Promise<void> {
   });
   const connect = (database: string) => connectColumns({ ...engine, url: engine.url, database, clock: systemClock, random: systemRandom });
   const admin = connect('default');
-  await migrate(admin, { database: 'tapedeck', cluster: null, clock: systemClock });
+  await migrate(admin, { database: 'tapedeck', cluster: null, compression: 'by part size', clock: systemClock });
   const store = connect('tapedeck');
   const fill = (sql: string): Promise<void> =>
     store.command(`${sql} SETTINGS async_insert = 0, deduplicate_insert = 'disable'`, { timeoutMs: 600_000 });

@@ -199,7 +199,7 @@ CREATE TABLE IF NOT EXISTS {{table node_payloads}}
     token_ids Array(UInt32),
     mask Array(UInt8),
     is_content Array(UInt8),
-    logprobs Array(Float32),
+    logprobs Array(Float32) CODEC(LZ4),
     reference_logprobs Array(Float32),
     advantages Array(Float32),
     loss_weight_names Array(String),
@@ -218,7 +218,7 @@ CREATE TABLE IF NOT EXISTS {{table node_payloads}}
 )
 ENGINE = {{engine _first}}
 ORDER BY (project, run, rollout, trace, `index`)
-SETTINGS {{settings}};
+SETTINGS {{payload_settings}}, {{settings}};
 
 {{distributed node_payloads rollout}};
 
@@ -302,7 +302,7 @@ CREATE TABLE IF NOT EXISTS {{table call_payloads}}
 )
 ENGINE = {{engine _first}}
 ORDER BY (project, run, rollout, trace, `index`)
-SETTINGS {{settings}};
+SETTINGS {{payload_settings}}, {{settings}};
 
 {{distributed call_payloads rollout}};
 
@@ -507,7 +507,7 @@ CREATE TABLE IF NOT EXISTS {{table rollout_payloads}}
 )
 ENGINE = {{engine}}
 ORDER BY (project, run, rollout, _partition, _offset)
-SETTINGS {{settings}};
+SETTINGS {{payload_settings}}, {{settings}};
 
 {{distributed rollout_payloads rollout}};
 
@@ -553,7 +553,7 @@ CREATE TABLE IF NOT EXISTS {{table trace_payloads}}
 )
 ENGINE = {{engine}}
 ORDER BY (project, run, rollout, trace, _partition, _offset)
-SETTINGS {{settings}};
+SETTINGS {{payload_settings}}, {{settings}};
 
 {{distributed trace_payloads rollout}};
 

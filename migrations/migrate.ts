@@ -21,7 +21,7 @@ export type MigrateOptions = SchemaTarget & {
  */
 export async function migrate(store: ColumnStore, options: MigrateOptions): Promise<{ from: number; to: number }> {
   const migrations = options.migrations ?? readMigrations();
-  const target: SchemaTarget = { database: options.database, cluster: options.cluster };
+  const target: SchemaTarget = { database: options.database, cluster: options.cluster, compression: options.compression ?? 'zstd' };
   const run = (sql: string): Promise<void> => store.command(sql, commandOptions(options));
   const to = migrations.at(-1)?.version ?? 0;
   const from = await currentVersion(store, target, migrations);

@@ -6,18 +6,31 @@
  *   {{engine v}}           ReplacingMergeTree(v), on a cluster replicated per shard
  *   {{everywhere v}}       the same, on a cluster replicated to every node of every shard (small tables that all shards need)
  *   {{settings}}           settings every table has
+ *   {{payload_settings}}   settings of tables with wide rows
  *   {{distributed x key}}  on a cluster the Distributed table db.x over x_local, sharded by the log's hash of `key`; nothing on a single node
  *   {{alter x}}            "ALTER TABLE db.x", on a cluster for x_local and for the Distributed table
  */
 import { TapedeckError } from '../base/errors.ts';
 
-export type SchemaTarget = { readonly database: string; readonly cluster: { readonly name: string } | null };
+export type SchemaTarget = {
+  readonly database: string;
+  readonly cluster: { readonly name: string } | null;
+  /** `by part size` leaves it to the engine's configuration; the default is ZSTD(1) everywhere. */
+  readonly compression?: 'zstd' | 'by part size';
+};
 
 const MACRO = /\{\{(\w+)((?: \w+)*)\}\}/g;
 
 /** Deduplication of inserts is off: tables are idempotent by key, and a remembered insert could swallow a redo. */
-const SETTINGS = "default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 0";
-const REPLICATED_SETTINGS = "default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0";
+const SETTINGS = 'non_replicated_deduplication_window = 0';
+const REPLICATED_SETTINGS = 'replicated_deduplication_window = 0';
+const ZSTD = "default_compression_codec = 'ZSTD(1)', ";
+/**
+ * Payloads are read by key and never scanned: one file per part instead of two per column (making 90 files costs more than writing the rows), and parts that
+ * are merged once, not at every size (each merge compresses everything anew).
+ */
+const PAYLOAD_SETTINGS =
+  'min_bytes_for_wide_part = 1073741824, min_parts_to_merge_at_once = 12, max_bytes_to_merge_at_max_space_in_pool = 536870912';
 
 export function renderStatements(sql: string, target: SchemaTarget): string[] {
   return splitStatements(sql)
@@ -52,7 +65,9 @@ function renderOne(statement: string, target: SchemaTarget): string[] {
         case 'everywhere':
           return engine(table, 'all', '{shard}-{replica}', first, target);
         case 'settings':
-          return target.cluster === null ? SETTINGS : REPLICATED_SETTINGS;
+          return `${target.compression === 'by part size' ? '' : ZSTD}${target.cluster === null ? SETTINGS : REPLICATED_SETTINGS}`;
+        case 'payload_settings':
+          return PAYLOAD_SETTINGS;
         case 'distributed':
           return distributed(first, second, target);
         default:

@@ -28,9 +28,10 @@ export type Columns = {
 };
 
 /** Where the tables lie, for migrations and views. */
-export function projectOptions(config: Pick<Config, 'clickhouseDatabase' | 'clickhouseCluster'>): ProjectOptions {
+export function projectOptions(config: Pick<Config, 'clickhouseDatabase' | 'clickhouseCluster' | 'clickhouseUrl'>): ProjectOptions {
   return {
     database: config.clickhouseDatabase,
+    compression: config.clickhouseUrl === undefined ? 'by part size' : 'zstd',
     cluster: config.clickhouseCluster === undefined ? null : { name: config.clickhouseCluster },
   };
 }

@@ -202,7 +202,7 @@ CREATE TABLE IF NOT EXISTS `tape`.node_payloads_local ON CLUSTER `main`
     token_ids Array(UInt32),
     mask Array(UInt8),
     is_content Array(UInt8),
-    logprobs Array(Float32),
+    logprobs Array(Float32) CODEC(LZ4),
     reference_logprobs Array(Float32),
     advantages Array(Float32),
     loss_weight_names Array(String),
@@ -221,7 +221,7 @@ CREATE TABLE IF NOT EXISTS `tape`.node_payloads_local ON CLUSTER `main`
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/tape/node_payloads', '{replica}', _first)
 ORDER BY (project, run, rollout, trace, `index`)
-SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
+SETTINGS min_bytes_for_wide_part = 1073741824, min_parts_to_merge_at_once = 12, max_bytes_to_merge_at_max_space_in_pool = 536870912, default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
 CREATE TABLE IF NOT EXISTS `tape`.node_payloads ON CLUSTER `main` AS `tape`.node_payloads_local ENGINE = Distributed(`main`, `tape`, node_payloads_local, kafkaMurmurHash(toString(rollout)));
 
@@ -305,7 +305,7 @@ CREATE TABLE IF NOT EXISTS `tape`.call_payloads_local ON CLUSTER `main`
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/tape/call_payloads', '{replica}', _first)
 ORDER BY (project, run, rollout, trace, `index`)
-SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
+SETTINGS min_bytes_for_wide_part = 1073741824, min_parts_to_merge_at_once = 12, max_bytes_to_merge_at_max_space_in_pool = 536870912, default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
 CREATE TABLE IF NOT EXISTS `tape`.call_payloads ON CLUSTER `main` AS `tape`.call_payloads_local ENGINE = Distributed(`main`, `tape`, call_payloads_local, kafkaMurmurHash(toString(rollout)));
 
@@ -510,7 +510,7 @@ CREATE TABLE IF NOT EXISTS `tape`.rollout_payloads_local ON CLUSTER `main`
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/tape/rollout_payloads', '{replica}')
 ORDER BY (project, run, rollout, _partition, _offset)
-SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
+SETTINGS min_bytes_for_wide_part = 1073741824, min_parts_to_merge_at_once = 12, max_bytes_to_merge_at_max_space_in_pool = 536870912, default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
 CREATE TABLE IF NOT EXISTS `tape`.rollout_payloads ON CLUSTER `main` AS `tape`.rollout_payloads_local ENGINE = Distributed(`main`, `tape`, rollout_payloads_local, kafkaMurmurHash(toString(rollout)));
 
@@ -556,7 +556,7 @@ CREATE TABLE IF NOT EXISTS `tape`.trace_payloads_local ON CLUSTER `main`
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/tape/trace_payloads', '{replica}')
 ORDER BY (project, run, rollout, trace, _partition, _offset)
-SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
+SETTINGS min_bytes_for_wide_part = 1073741824, min_parts_to_merge_at_once = 12, max_bytes_to_merge_at_max_space_in_pool = 536870912, default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
 CREATE TABLE IF NOT EXISTS `tape`.trace_payloads ON CLUSTER `main` AS `tape`.trace_payloads_local ENGINE = Distributed(`main`, `tape`, trace_payloads_local, kafkaMurmurHash(toString(rollout)));
 

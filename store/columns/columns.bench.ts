@@ -195,7 +195,8 @@ async function reportBytes(
 
 const engine = await openTestStore();
 try {
-  for (const database of [DATABASE, 'bytes']) await migrate(engine.connect('default'), { database, cluster: null, clock: systemClock });
+  for (const database of [DATABASE, 'bytes'])
+    await migrate(engine.connect('default'), { database, cluster: null, compression: 'by part size', clock: systemClock });
   await bytesOnDisk(engine.connect('bytes'));
   const store = engine.connect(DATABASE);
   const started = performance.now();

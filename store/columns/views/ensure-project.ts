@@ -10,6 +10,8 @@ export type ProjectOptions = {
   /** The database that holds the tables. */
   readonly database: string;
   readonly cluster: { readonly name: string } | null;
+  /** How the tables are compressed, where they are made. */
+  readonly compression?: 'zstd' | 'by part size';
   /** Names the database of views; a rebuild keeps its views apart from the live ones. */
   readonly databaseOf?: (project: string) => string;
 };
