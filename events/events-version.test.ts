@@ -7,7 +7,7 @@ import { schemaHash } from './json-schemas.ts';
 
 /** The shape of all schemas, by version. A changed hash: additive -> pin the new one here; not additive -> a new version and a lift in upcast.ts. */
 const PINNED: Readonly<Record<number, string>> = {
-  1: 'd600edb84fb8b4291721247e1946861abc3bb127e65aca8e6934f444ae971d9a',
+  1: '321b1306b2ab359c47ab0175ffb374dccbc264a9d49d1e24c22314d6acb59791',
 };
 
 test('the schemas are those of their version', () => {

@@ -53,6 +53,10 @@ export const groupReady = object({
     .optional()
     .meta({ description: 'how much of the events log was read: an offset per partition; what lies beyond never enters the group' }),
   baselines: z.array(float).optional().meta({ description: 'running baselines before the update, one per member (rae)' }),
+  baselinesAfter: z
+    .record(z.string(), float)
+    .optional()
+    .meta({ description: 'the running baselines that the group moved, after it: by JSON text of [env, agent]' }),
   extra,
 });
 export const batchCut = object({

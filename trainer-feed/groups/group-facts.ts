@@ -28,9 +28,9 @@ export type TokenColumns = {
 
 /** Where token columns go: the row file, or memory in tests. */
 export type ColumnsStore = {
-  keep(tokens: TokenColumns): ColumnsRef;
-  keepScores(logprobs: PackedArray<'f32'>): ColumnsRef;
-  release(ref: ColumnsRef): void;
+  readonly keep: (tokens: TokenColumns) => ColumnsRef;
+  readonly keepScores: (logprobs: PackedArray<'f32'>) => ColumnsRef;
+  readonly release: (ref: ColumnsRef) => void;
 };
 
 /** What the feed decided about a group. `members` and `rollouts` are rollout keys; `limits` = how much of each partition counts for a ready group. */

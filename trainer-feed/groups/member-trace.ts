@@ -8,8 +8,8 @@ export type LoadedColumns = Pick<NodeTokens, 'ids' | 'mask' | 'isContent' | 'log
 
 /** How columns are read: of a node by its lengths, and teacher scores alone. */
 export type LoadColumns = {
-  tokens(ref: ColumnsRef, length: number, masked: number): LoadedColumns;
-  scores(ref: ColumnsRef): Float32Array;
+  readonly tokens: (ref: ColumnsRef, length: number, masked: number) => LoadedColumns;
+  readonly scores: (ref: ColumnsRef) => Float32Array;
 };
 
 /** Policy versions of a timeline that a rewind gave up: those sampled before `positions` with a version above `above` count as `above`, the last one both share. */
