@@ -73,7 +73,7 @@ export async function sendStream(
       await write(call, ': keep-alive\n\n');
     }
     const text = await beforeFrame(call, due, frame, onError);
-    if (text === null) return;
+    if (text === null || call.gone.aborted) return;
     await write(call, text);
     seen.sentTokens += frame.tokens;
   }

@@ -77,7 +77,7 @@ export function renderPrompt(
     } else {
       for (let n = 0; n < message.images * options.idsPerImage; n++) ids.push(image);
       text(message.content);
-      if (i === 0 && tools.length > 0) text(`\n\n${toolsText(tools)}`);
+      if (i === 0 && tools.length > 0 && isSystem(message)) text(`\n\n${toolsText(tools)}`);
     }
     close();
   });

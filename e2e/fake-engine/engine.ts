@@ -52,6 +52,7 @@ export type FakeEngine = {
   /** Destroys all connections and answers nothing for a while, on the same port. */
   restart(downMs?: number): Promise<void>;
   close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 };
 
 export const DEFAULT_MODELS: readonly ModelSettings[] = [
@@ -98,6 +99,10 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
     await clock.sleep(downMs);
     if (!closed) await listen(port);
   };
+  const close = (): Promise<void> => {
+    closed = true;
+    return shut();
+  };
   return {
     url: `http://127.0.0.1:${port}`,
     port,
@@ -111,10 +116,8 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
     setPolicyVersion: (version) => (engine.policyVersion = version),
     setPace: (pace) => void Object.assign(engine.pace, pace),
     restart: (downMs = 200) => restart(downMs),
-    close: () => {
-      closed = true;
-      return shut();
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   };
 }
 

@@ -1,8 +1,17 @@
-/** The fake engine as a program: `node e2e/fake-engine/main.ts --port 8000 [--kind vllm] [--seed 1] [--first-token-ms 50] [--token-ms 5]`. Runs until SIGTERM. */
+/**
+ * The fake engine as a program: `node e2e/fake-engine/main.ts --port 8000 [--kind vllm|sglang|openai|anthropic] [--seed 1] [--first-token-ms 50] [--token-ms 5]`.
+ * Its answers come from `--rules FILE` (JSON, see rules.ts), from `--behaviour MODULE` (its default export is a `Behaviour`), or from the built-in one.
+ * `--tokenizer FOLDER` takes a Hugging Face tokenizer instead of o200k. Runs until SIGTERM.
+ */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { defaultBehaviour } from './behaviour.ts';
+import { defaultBehaviour, type Behaviour } from './behaviour.ts';
 import { startFakeEngine } from './engine.ts';
+import { hfTokenizer } from './hf-tokenizer.ts';
+import { rulesBehaviour } from './rules.ts';
 
 const { values } = parseArgs({
   options: {
@@ -15,6 +24,9 @@ const { values } = parseArgs({
     'tell-version': { type: 'string', default: 'none' },
     'policy-version': { type: 'string', default: '0' },
     'api-key': { type: 'string' },
+    rules: { type: 'string' },
+    behaviour: { type: 'string' },
+    tokenizer: { type: 'string' },
     /** Share of sums that come out wrong. */
     mistakes: { type: 'string', default: '0' },
   },
@@ -36,9 +48,19 @@ const settings = z
     policyVersion: values['policy-version'],
     pace: { firstTokenMs: values['first-token-ms'], tokenMs: values['token-ms'], streamInterval: values['stream-interval'] },
   });
+
+async function chosenBehaviour(): Promise<Behaviour> {
+  const builtIn = defaultBehaviour(settings.mistakes);
+  if (values.rules !== undefined) return rulesBehaviour(JSON.parse(readFileSync(values.rules, 'utf8')), builtIn);
+  if (values.behaviour === undefined) return builtIn;
+  const module = (await import(pathToFileURL(resolve(values.behaviour)).href)) as { default: Behaviour };
+  return module.default;
+}
+
 const engine = await startFakeEngine({
   ...settings,
-  behaviour: defaultBehaviour(settings.mistakes),
+  behaviour: await chosenBehaviour(),
+  ...(values.tokenizer === undefined ? {} : { tokenizer: hfTokenizer(values.tokenizer) }),
   ...(values['api-key'] === undefined ? {} : { apiKey: values['api-key'] }),
 });
 console.log(`fake ${settings.kind} engine listening on ${engine.url}`);

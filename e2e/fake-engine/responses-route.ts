@@ -145,12 +145,12 @@ function* responseFrames(response: Response): Generator<Frame> {
         { output_index: index, item: outputItem(response.id, index, block, '', 'in_progress') },
         tokens,
       );
-      if (block.type === 'content') yield frame('response.content_part.added', { ...at, part: textPart('') });
+      if (block.type !== 'call') yield frame('response.content_part.added', { ...at, part: partOf(block, '') });
     } else if (kind === 'delta') yield frame(`${names}.delta`, { ...at, delta: text, ...extra }, tokens);
     else {
       const full = block.type === 'call' ? { arguments: text, name: block.name } : { text };
       yield frame(`${names}.done`, { ...at, ...full, ...extra }, tokens);
-      if (block.type === 'content') yield frame('response.content_part.done', { ...at, part: textPart(text) });
+      if (block.type !== 'call') yield frame('response.content_part.done', { ...at, part: partOf(block, text) });
       yield frame('response.output_item.done', { output_index: index, item: outputItem(response.id, index, block, text, 'completed') });
     }
   }
@@ -200,12 +200,12 @@ function outputItem(id: string, index: number, block: Block, text: string, statu
   const itemId = itemIdOf(id, index, block);
   if (block.type === 'call') return { id: itemId, type: 'function_call', status, call_id: block.id, name: block.name, arguments: text };
   if (block.type === 'reasoning')
-    return { id: itemId, type: 'reasoning', summary: [], content: text === '' ? [] : [{ type: 'reasoning_text', text }], status };
-  return { id: itemId, type: 'message', status, role: 'assistant', content: status === 'in_progress' ? [] : [textPart(text)] };
+    return { id: itemId, type: 'reasoning', summary: [], content: text === '' ? [] : [partOf(block, text)], status };
+  return { id: itemId, type: 'message', status, role: 'assistant', content: status === 'in_progress' ? [] : [partOf(block, text)] };
 }
 
-function textPart(text: string): unknown {
-  return { type: 'output_text', annotations: [], logprobs: [], text };
+function partOf(block: Block, text: string): unknown {
+  return block.type === 'reasoning' ? { type: 'reasoning_text', text } : { type: 'output_text', annotations: [], logprobs: [], text };
 }
 
 /** Reasoning, text and calls in a row are one answer. */
