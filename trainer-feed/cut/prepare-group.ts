@@ -172,7 +172,7 @@ function withRows(
     const drafts = draftRows(member, env, resolved.spec, placeholders);
     const refusal = rowFault(resolved, env, member, drafts);
     if (refusal !== null) return leftOut(prepared, prepared.members.map((m) => m.trace), failed(refusal)); // prettier-ignore
-    excluded.push(...drafts.excluded);
+    for (const one of drafts.excluded) excluded.push(one);
     const unattributed = env.algorithm.streams.observations !== undefined && drafts.rows.some((row) => lacksAttribution(row, env));
     if (unattributed) excluded.push(exclusionOf(member.trace, 'echo_needs_attribution', member.nodes.totalTokens));
     members.push({ ...member, rows: unattributed ? [] : drafts.rows });

@@ -5,12 +5,13 @@
  * A null stream is absent, which is not zero: `STREAM_FILL` says what it reads as beside rows that carry it. Nobody writes to the arrays.
  */
 
-/** `completed` or `truncated` (the rollout hit a limit); errored traces that ship all the same, by policy of the spec, are `failed`. */
-export type RowStatus = 'completed' | 'truncated' | 'failed';
+/** `truncated`: the rollout hit a limit. Errored traces ship no rows. */
+export type RowStatus = 'completed' | 'truncated';
 
 /** How many tokens of a row take part in each loss component. */
 export type MemberCounts = { readonly rl: number; readonly ce: number; readonly refKl: number };
 
+/** Tokens of one array (`tokenIds` …) per row; see the head of this file. */
 export type Row = {
   /** Names the row in its project for ever: run, rollout, trace and leaf (see `rowIdOf`). */
   readonly rowId: string;
