@@ -145,14 +145,21 @@ async function readTraces(part: Part, upload: Upload, ports: UploadPorts): Promi
   }
   const read = jsonReader();
   let stepAt = STEP_BYTES;
+  let last: Line | null = null;
   for await (const lines of readLines(counted(), limits.lineBytes)) {
     for (const line of lines) {
+      // what a broken source leaves looks the same as a last line without its line feed
+      if (!line.terminated) {
+        last = line;
+        continue;
+      }
       await takeLine(line, upload, read, limits);
       if (upload.taken < stepAt) continue;
       stepAt = upload.taken + STEP_BYTES;
       await clock.sleep(0);
     }
   }
+  if (last !== null) await takeLine(last, upload, read, limits);
   upload.draft.hold(0);
 }
 
