@@ -1,7 +1,8 @@
 /**
  * What the graph of a trace takes and gives: one exchange with an engine in, new nodes out. Types only; the functions are
  *   trace-graph.ts    emptyGraph(), applyNodes(graph, plan.nodes), applyEvent(graph, {time, data}), graphBytes(graph)
- *   plan-exchange.ts  planExchange(graph, exchange): ExchangePlan
+ *   plan-exchange.ts  planExchange(graph, exchange, prints?): ExchangePlan
+ *   message-print.ts  printMessages(messages): made while the engine answers, they save most of the time of a plan
  *   node-events.ts    nodeEvents(plan, facts): the bodies of node.appended
  *   check-identity.ts checkIdentity(graph, leaf, promptIds, completionIds): null or what differs
  * A trace is planned one call at a time: between planExchange and applyNodes no other plan of the same trace is made, because a plan names the next

@@ -18,9 +18,9 @@ export type Fork = { readonly reason: ForkReason | null; readonly samePrompt: bo
 /** `reason` is null where the walk ended at a leaf: nothing is left behind. `samePrompt`: the prompt was answered before. */
 export function forkOf(graph: TraceGraph, exchange: Exchange, request: Request, walk: Walk): Fork {
   if (firstChildOf(graph, walk.node) === NONE) return { reason: null, samePrompt: false };
-  const twins = isAllKnown(request, walk) ? twinsOf(graph, request, walk) : [];
   const overlaps = (node: number): boolean => (graph.times[node] as number) > exchange.start;
-  if (twins.length > 0) return { reason: exchange.retry ? 'retry' : twins.some(overlaps) ? 'parallel' : 'resample', samePrompt: true };
+  const twin = isAllKnown(request, walk) ? twinOf(graph, request, walk, overlaps) : NONE;
+  if (twin !== NONE) return { reason: exchange.retry ? 'retry' : overlaps(twin) ? 'parallel' : 'resample', samePrompt: true };
   return { reason: reasonOf(graph, exchange, request, walk, overlaps), samePrompt: false };
 }
 
@@ -38,14 +38,21 @@ function isAllKnown({ prints, prompt, roles }: Request, walk: Walk): boolean {
   return prints === null ? walk.offset === prompt?.length : walk.depth === roles.length;
 }
 
-/** Answers to the very same prompt. Where ids are missing on either side, the messages decide. */
-function twinsOf(graph: TraceGraph, { prompt, promptBytes }: Request, walk: Walk): number[] {
+/** An answer to the very same prompt, an overlapping one if there is any. Where ids are missing on either side, the messages decide. */
+function twinOf(graph: TraceGraph, { prompt, promptBytes }: Request, walk: Walk, overlaps: (node: number) => boolean): number {
   const rest = (prompt?.length ?? 0) - walk.offset;
-  return [...childrenOf(graph, walk.node)].filter((child) => {
+  const isTwin = (child: number): boolean => {
     if (!hasFlag(graph, child, 'sampled')) return false;
     if (promptBytes === null || !hasFlag(graph, child, 'tokens')) return true;
     return graph.unsampled[child] === rest && sameIds(graph, graph.starts[child] as number, promptBytes, walk.offset, rest);
-  });
+  };
+  let found = NONE;
+  for (const child of childrenOf(graph, walk.node)) {
+    if (overlaps(child)) {
+      if (isTwin(child)) return child;
+    } else if (found === NONE && isTwin(child)) found = child;
+  }
+  return found;
 }
 
 // What the request is compared with

@@ -14,11 +14,16 @@ export type Request = {
   readonly prompt: Uint32Array | null;
   readonly promptBytes: Buffer | null;
   readonly toolsHash: string | null;
+  /** A stretch known to be equal: the pool and the places from..upTo of the prompt agree, `shift` apart. A note of the walk to itself. */
+  readonly equal: { shift: number; from: number; upTo: number };
 };
+
+/** Ids compared at once beyond a node's own: the next nodes of a path mostly lie right behind it. */
+const LOOK_AHEAD = 4096;
 
 export function requestOf(graph: TraceGraph, prints: Prints | null, prompt: Uint32Array | null, toolsHash: string | null): Request {
   const roles = (prints?.roles ?? []).map((role) => graph.roleNames.indexOf(role));
-  return { prints, roles, prompt, promptBytes: prompt === null ? null : bytesOf(prompt), toolsHash };
+  return { prints, roles, prompt, promptBytes: prompt === null ? null : bytesOf(prompt), toolsHash, equal: { shift: 0, from: 0, upTo: 0 } };
 }
 
 /** Where the walk ended: the node (NONE: at no root), messages of the request it used up, ids of the prompt it covers, and re-used nodes whose message differs. */
@@ -26,13 +31,14 @@ export type Walk = { readonly node: number; readonly depth: number; readonly off
 export type Drift = { readonly node: number; readonly fields: readonly string[] };
 
 export function walk(graph: TraceGraph, request: Request): Walk {
-  const end = request.prints === null ? lastWithIds(graph, longestPath(graph, request)) : longestPath(graph, request);
-  if (end === NONE) return { node: NONE, depth: 0, offset: 0, drift: [] };
+  const longest = longestPath(graph, request);
+  const node = request.prints === null ? lastWithIds(graph, longest.node) : longest.node;
+  if (node === NONE) return { node: NONE, depth: 0, offset: 0, drift: [] };
   return {
-    node: end,
-    depth: graph.depths[end] as number,
-    offset: request.prompt === null ? 0 : (graph.pathIds[end] as number),
-    drift: driftAlong(graph, request, end),
+    node,
+    depth: graph.depths[node] as number,
+    offset: request.prompt === null ? 0 : (graph.pathIds[node] as number),
+    drift: longest.drifted > 0 ? driftAlong(graph, request, node) : [],
   };
 }
 
@@ -47,7 +53,7 @@ function lastWithIds(graph: TraceGraph, end: number): number {
  * Depth first over the matching nodes, newest child first; the best end has the most ids, then the most messages, then the fewest drifted nodes, then
  * the newest branch. Every node is visited at most once: its depth and the offset of its ids are its own.
  */
-function longestPath(graph: TraceGraph, request: Request): number {
+function longestPath(graph: TraceGraph, request: Request): { readonly node: number; readonly drifted: number } {
   const drifted: number[] = [0]; // by depth, on the path to the node at hand
   let best = NONE;
   let fewest = 0;
@@ -65,7 +71,7 @@ function longestPath(graph: TraceGraph, request: Request): number {
     }
     at = next === NONE ? nextBeside(graph, at) : next;
   }
-  return best;
+  return { node: best, drifted: fewest };
 }
 
 function compareEnds(graph: TraceGraph, a: number, b: number, byIds: boolean): number {
@@ -103,12 +109,21 @@ function samePrint(graph: TraceGraph, node: number, prints: Prints, k: number): 
 }
 
 /** Whether the node's ids lie in the prompt right behind those of its parent's path. */
-function idsMatch(graph: TraceGraph, { prompt, promptBytes }: Request, node: number): boolean {
+function idsMatch(graph: TraceGraph, { prompt, promptBytes, equal }: Request, node: number): boolean {
   const length = graph.lengths[node] as number;
   const offset = (graph.pathIds[node] as number) - length;
   if (prompt === null || promptBytes === null || offset + length > prompt.length) return false;
   const start = graph.starts[node] as number;
   if (graph.ids[start + length - 1] !== prompt[offset + length - 1]) return false; // siblings differ most often at the end
+  const shift = start - offset;
+  if (shift === equal.shift && offset + length <= equal.upTo && offset >= equal.from) return true;
+  const ahead = Math.min(LOOK_AHEAD, prompt.length - offset, graph.used - start);
+  if (ahead > length && sameIds(graph, start, promptBytes, offset, ahead)) {
+    equal.shift = shift;
+    equal.from = offset;
+    equal.upTo = offset + ahead;
+    return true;
+  }
   return sameIds(graph, start, promptBytes, offset, length);
 }
 
