@@ -33,6 +33,9 @@ const sampling = {
   stop_token_ids: z.array(z.int()).nullish(),
   return_token_ids: z.boolean().nullish(),
   return_tokens_as_token_ids: z.boolean().nullish(),
+  // SGLang, only without `stream` in chat
+  return_prompt_token_ids: z.boolean().nullish(),
+  return_meta_info: z.boolean().nullish(),
 };
 
 export const chatSchema = z.looseObject({

@@ -8,7 +8,7 @@ import { faultOf } from './faults.ts';
 import { generate, shownOf, type Generation, type Shown } from './generation.ts';
 import { toJson } from './json.ts';
 import { decode } from './tokenizer.ts';
-import { versionFields, versionHeaders } from './version.ts';
+import { sglangVersion, versionFields, versionHeaders } from './version.ts';
 
 export async function chatRoute(call: Call, raw: Readonly<Record<string, unknown>>): Promise<void> {
   const { engine } = call;
@@ -17,6 +17,13 @@ export async function chatRoute(call: Call, raw: Readonly<Record<string, unknown
   const unknown = engine.kind === 'openai' ? unknownField(raw) : undefined;
   if (unknown !== undefined) return openaiError(call, { status: 400, message: `Unrecognized request argument supplied: ${unknown}` });
   const body = parsed.data;
+  const asksIds = body.return_token_ids === true || body.return_prompt_token_ids === true || body.return_meta_info === true;
+  if (engine.kind === 'sglang' && body.stream === true && asksIds) {
+    return openaiError(call, {
+      status: 400,
+      message: 'return_prompt_token_ids, return_token_ids and return_meta_info are not supported with stream',
+    });
+  }
   call.seen.stream = body.stream === true;
   const generation = generate(call, chatAsk(body));
   if ('status' in generation) return openaiError(call, generation);
@@ -94,11 +101,35 @@ function chatBody(answer: ChatAnswer): unknown {
       finish_reason: completion.finishReason,
       ...stopReason(engine, completion),
       ...(answer.withIds && shown.choices[i]?.ids != null ? { token_ids: shown.choices[i].ids } : {}),
+      ...(engine.kind === 'sglang' ? sglangFields(answer, i) : {}),
     })),
     ...(answer.usage === undefined ? {} : { usage: answer.usage }),
     ...(engine.kind === 'vllm' ? { service_tier: null, system_fingerprint: null, prompt_logprobs: null, kv_transfer_params: null } : {}),
     ...(answer.withIds && shown.promptIds !== null ? { prompt_token_ids: shown.promptIds } : {}),
-    ...versionFields(engine, generation),
+    ...(engine.kind === 'sglang' ? sglangVersion(generation) : versionFields(engine, generation)),
+  };
+}
+
+/** SGLang gives ids per choice, and the raw output of the engine in `meta_info`. */
+function sglangFields({ body, shown, generation, id }: ChatAnswer, index: number): Readonly<Record<string, unknown>> {
+  const completion = generation.completions[index] as Completion;
+  const choice = shown.choices[index];
+  const promptIds = (body.return_prompt_token_ids === true || body.return_token_ids === true) && shown.promptIds !== null;
+  const logprobs = body.logprobs === true && choice?.logprobs != null;
+  return {
+    ...(promptIds ? { prompt_token_ids: shown.promptIds } : {}),
+    ...(body.return_token_ids === true && choice?.ids != null ? { token_ids: choice.ids } : {}),
+    ...(body.return_meta_info === true
+      ? {
+          meta_info: {
+            id,
+            prompt_tokens: shown.usage.promptTokens,
+            completion_tokens: completion.ids.length,
+            weight_version: String(completion.policyRuns.at(-1)?.version ?? 0),
+            ...(logprobs ? { output_token_logprobs: choice.logprobs.map((logprob, i) => [logprob, completion.ids[i], null]) } : {}),
+          },
+        }
+      : {}),
   };
 }
 
@@ -130,7 +161,8 @@ function* chatFrames(answer: ChatAnswer): Generator<Frame> {
         ...(last ? stopReason(engine, completion) : {}),
         ...(answer.withIds && shown.choices[i]?.ids != null ? { token_ids: shown.choices[i].ids.slice(from, to) } : {}),
       };
-      yield { ...chunk(answer, [choice], versionFields(engine, generation, i, from)), tokens: silent + to - from, last };
+      const version = engine.kind === 'sglang' ? {} : versionFields(engine, generation, i, from);
+      yield { ...chunk(answer, [choice], version), tokens: silent + to - from, last };
       silent = 0;
     }
   }

@@ -195,6 +195,28 @@ describe('token-in calls', () => {
     assert.equal((await post(`${engine.url}/inference/v1/generate`, {})).status, 404);
   });
 
+  test('SGLang: chat gives ids only in whole answers', async () => {
+    await using engine = await startFakeEngine({ kind: 'sglang', policyVersion: 2 });
+    const ask = {
+      model: 'toy',
+      messages: [{ role: 'user', content: '1 + 1' }],
+      logprobs: true,
+      return_prompt_token_ids: true,
+      return_meta_info: true,
+    };
+    const { body } = await post(`${engine.url}/v1/chat/completions`, ask);
+    type Answer = {
+      metadata: unknown;
+      choices: { prompt_token_ids: number[]; meta_info: { output_token_logprobs: [number, number][] } }[];
+    };
+    const seen = engine.requests()[0]!;
+    const choice = (body as Answer).choices[0]!;
+    assert.deepEqual(choice.prompt_token_ids, Array.from(seen.promptIds ?? []));
+    assert.deepEqual(Uint32Array.from(choice.meta_info.output_token_logprobs, (t) => t[1]), seen.choices[0]!.ids); // prettier-ignore
+    assert.deepEqual((body as Answer).metadata, { weight_version: '2' });
+    assert.equal((await post(`${engine.url}/v1/chat/completions`, { ...ask, stream: true })).status, 400);
+  });
+
   test('/tokenize renders messages as a chat call does, and messages before others as a prefix of it', async () => {
     await using engine = await startFakeEngine();
     const messages = [

@@ -8,11 +8,15 @@ export function versionHeaders(engine: Engine, generation: Generation): Readonly
   return { 'x-policy-version': String(versionAt(generation, 0, 0)) };
 }
 
-/** In a body: the version of the last id. In a chunk: that of its first id. SGLang says it under `metadata`, vLLM's fork under its own name. */
+/** SGLang always says it, in whole answers only. */
+export function sglangVersion(generation: Generation): Readonly<Record<string, unknown>> {
+  return { metadata: { weight_version: String(versionAt(generation, 0, Infinity)) } };
+}
+
+/** In a body: the version of the last id. In a chunk: that of its first id. */
 export function versionFields(engine: Engine, generation: Generation, choice = 0, place = Infinity): Readonly<Record<string, unknown>> {
   if (engine.tellVersion !== 'body' && engine.tellVersion !== 'both') return {};
-  const version = versionAt(generation, choice, place);
-  return engine.kind === 'sglang' ? { metadata: { weight_version: String(version) } } : { policy_version: version };
+  return { policy_version: versionAt(generation, choice, place) };
 }
 
 function versionAt({ completions }: Generation, choice: number, place: number): number | null {
