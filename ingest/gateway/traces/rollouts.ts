@@ -83,6 +83,11 @@ export function createRollouts(options: RolloutsOptions): Rollouts {
   };
 }
 
+function hasPending(rollout: RolloutState): boolean {
+  for (const trace of rollout.traces.values()) if (trace.pending !== null) return true;
+  return false;
+}
+
 type Memory = ReturnType<typeof createMemory>;
 
 function createMemory({ maxBytes, startedAt }: RolloutsOptions) {
@@ -107,7 +112,7 @@ function createMemory({ maxBytes, startedAt }: RolloutsOptions) {
   const trim = (): void => {
     for (const [key, state] of states) {
       if (bytes <= maxBytes) return;
-      if (state.held === 0) forget(key, state);
+      if (state.held === 0 && !hasPending(state)) forget(key, state);
     }
   };
   const touch = (state: RolloutState): void => {

@@ -5,7 +5,8 @@
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import type { DataOf, TapedeckEvent } from '../../../events/registry.ts';
 import { emptyGraph, applyEvent, graphBytes, type TraceGraph } from '../graph/trace-graph.ts';
-import type { Scope } from '../record/draft.ts';
+import type { Stopped } from '../calls/stopped.ts';
+import type { Draft, Scope } from '../record/draft.ts';
 import { callSettingsOf, type CallSettings, type LimitName } from './settings.ts';
 
 /** Where folding of a rollout begins. */
@@ -44,8 +45,10 @@ export type TraceState = {
   readonly responses: Map<string, ResponsePlace>;
   /** Plans and appends of one trace run one after another. */
   tail: Promise<unknown>;
+  /** Events of which nobody knows whether they are in the log: stored again, with the same ids, before anything else of the trace. */
+  pending: { readonly drafts: readonly Draft[]; readonly apply: () => void } | null;
   /** Ends a call that is under way, and says why. */
-  readonly inFlight: Set<(reason: Error) => void>;
+  readonly inFlight: Set<(reason: Stopped) => void>;
 };
 
 /** The node that holds an answer, and how many of the first messages on its path were instructions, which do not carry over. */
@@ -69,6 +72,7 @@ export function newTrace(rollout: RolloutState, id: string, settings: CallSettin
     ended: null,
     responses: new Map(),
     tail: Promise.resolve(),
+    pending: null,
     inFlight: new Set(),
   };
   rollout.traces.set(id, trace);
@@ -88,7 +92,7 @@ export function noteCall(trace: TraceState, data: DataOf<'call.recorded'>): void
   trace.used.inputTokens += usage?.promptTokens ?? 0;
   trace.used.outputTokens += usage?.completionTokens ?? 0;
   trace.used.cost += usage?.cost ?? 0;
-  if (data.node !== null && data.node !== undefined && !error) trace.used.turns++;
+  if (data.node !== null && data.node !== undefined && (!error || error.type === 'empty_answer')) trace.used.turns++;
   const extra = data.extra ?? {};
   const limit = extra['limit'];
   if (typeof limit === 'string') trace.stop ??= limit;

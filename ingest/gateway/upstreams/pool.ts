@@ -38,7 +38,8 @@ export function createUpstreamPool({ upstreams, clock }: PoolOptions): UpstreamP
       const named = pinned === null ? all : all.filter(({ settings }) => settings.name === pinned);
       if (named.length === 0) return fail('upstream_unavailable', `no upstream is called ${pinned}; there are: ${names(all)}`);
       const serving = named.filter((upstream) => upstream.modelName(model) !== null);
-      if (serving.length === 0) return fail('model_unknown', `no upstream serves the model ${JSON.stringify(model)}; there are: ${models(named)}`, 'model');
+      if (serving.length === 0)
+        return fail('model_unknown', `no upstream serves the model ${JSON.stringify(model)}; there are: ${models(named)}`, 'model');
       return ok(ranked(serving, sticky));
     },
     close: async () => {
