@@ -55,6 +55,9 @@ export const ERROR_CODES = {
   upstream_unavailable: { status: 502, retry: true },
   upstream_timeout: { status: 504, retry: true },
   upstream_malformed: { status: 502, retry: true },
+  // input: what a trainer asks of a feed
+  row_exceeds_max_tokens: { status: 422, retry: false },
+  column_unknown: { status: 422, retry: false },
   // uploads in the shape of another service (docs/uploads.md): its clients stop at 400
   invalid_idempotency_key: { status: 400, retry: false },
   digest_mismatch: { status: 400, retry: false },
@@ -70,6 +73,17 @@ export const ERROR_CODES = {
   invalid_filter: { status: 400, retry: false },
   invalid_cursor: { status: 400, retry: false },
   evaluation_closed: { status: 409, retry: false },
+  // trainer feeds
+  feed_exists: { status: 409, retry: false },
+  feed_deleted: { status: 410, retry: false },
+  step_mismatch: { status: 409, retry: false },
+  plan_mismatch: { status: 409, retry: false },
+  chain_mismatch: { status: 409, retry: false },
+  lease_held: { status: 409, retry: true },
+  lease_lost: { status: 409, retry: false },
+  out_of_order: { status: 409, retry: false },
+  row_exceeds_max_tokens: { status: 422, retry: false },
+  cache_corrupt: { status: 500, retry: true },
   // load and life
   overloaded: { status: 429, retry: true },
   log_unavailable: { status: 503, retry: true },
