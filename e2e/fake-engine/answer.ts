@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Engine } from './engine-state.ts';
 import { faultOf, type Fault } from './faults.ts';
-import { toJson } from './json.ts';
+import { pythonJson } from './json.ts';
 import type { OpenRequest } from './seen.ts';
 
 /** One request on its way through the engine. `gone` aborts when the client leaves or the connection is destroyed. */
@@ -26,7 +26,7 @@ const FRAMES_PER_TURN = 16;
 
 export async function sendJson(call: Call, status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<void> {
   const { response, seen, faults, engine } = call;
-  const text = toJson(body);
+  const text = pythonJson(body);
   const tokens = seen.choices.reduce((sum, c) => sum + c.ids.length, 0);
   if (status < 400) {
     await pause(call, (faultOf(faults, 'slow_first_token')?.ms ?? 0) + engine.pace.firstTokenMs + engine.pace.tokenMs * longest(seen));

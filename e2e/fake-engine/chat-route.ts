@@ -6,7 +6,6 @@ import type { Engine } from './engine-state.ts';
 import { openaiError, openaiStreamError } from './errors.ts';
 import { faultOf } from './faults.ts';
 import { generate, shownOf, type Generation, type Shown } from './generation.ts';
-import { toJson } from './json.ts';
 import { decode } from './tokenizer.ts';
 import { sglangVersion, versionFields, versionHeaders } from './version.ts';
 
@@ -172,7 +171,7 @@ function* chatFrames(answer: ChatAnswer): Generator<Frame> {
 
 function chunk(answer: ChatAnswer, choices: readonly unknown[], more: Readonly<Record<string, unknown>>): Frame {
   const usage = answer.engine.kind === 'openai' && answer.body.stream_options?.include_usage === true ? { usage: null } : {};
-  const text = toJson({
+  const text = answer.shown.write({
     id: answer.id,
     object: 'chat.completion.chunk',
     created: answer.created,

@@ -6,7 +6,6 @@ import { encodeMarked } from './chat-template.ts';
 import { hex, mix, type Completion } from './completion.ts';
 import { openaiError, openaiStreamError } from './errors.ts';
 import { findModel, generate, hashIds, shownOf, type Generation, type Shown } from './generation.ts';
-import { toJson } from './json.ts';
 import { decode } from './tokenizer.ts';
 import { versionFields, versionHeaders } from './version.ts';
 
@@ -61,7 +60,7 @@ function* completionFrames(answer: Answer): Generator<Frame> {
     for (const [i, { ids }] of generation.completions.entries()) {
       if (from >= ids.length) continue;
       const to = Math.min(from + step, ids.length);
-      const text = toJson({
+      const text = answer.shown.write({
         ...headOf(answer),
         choices: [choiceOf(answer, i, from, to)],
         ...versionFields(call.engine, generation, i, from),
@@ -70,7 +69,7 @@ function* completionFrames(answer: Answer): Generator<Frame> {
     }
   }
   if (body.stream_options?.include_usage === true) {
-    yield { text: `data: ${toJson({ ...headOf(answer), choices: [], usage: usageOf(answer) })}\n\n`, tokens: 0 };
+    yield { text: `data: ${answer.shown.write({ ...headOf(answer), choices: [], usage: usageOf(answer) })}\n\n`, tokens: 0 };
   }
   yield { text: 'data: [DONE]\n\n', tokens: 0, last: true };
 }

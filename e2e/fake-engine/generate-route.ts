@@ -6,7 +6,6 @@ import { encodeMarked, renderPrompt, type Tool } from './chat-template.ts';
 import { hex, type Completion } from './completion.ts';
 import { openaiError, openaiStreamError } from './errors.ts';
 import { findModel, generate, shownOf, type Generation, type Shown } from './generation.ts';
-import { toJson } from './json.ts';
 import { decode } from './tokenizer.ts';
 import { versionFields, versionHeaders } from './version.ts';
 
@@ -77,7 +76,7 @@ function* generateFrames(call: Call, answer: Answer): Generator<Frame> {
     for (const [i, { ids }] of completions.entries()) {
       if (from >= ids.length) continue;
       const to = Math.min(from + step, ids.length);
-      const text = toJson({
+      const text = answer.shown.write({
         request_id: answer.id,
         choices: [choiceOf(answer, i, from, to)],
         ...versionFields(call.engine, answer.generation, i, from),

@@ -5,6 +5,7 @@ import { parsePrompt, renderPrompt, type ChatMessage, type Tool } from './chat-t
 import { completionOf, mix, type Completion } from './completion.ts';
 import type { Engine, ModelSettings } from './engine-state.ts';
 import { faultOf, type Fault } from './faults.ts';
+import { plainJson, pythonJson, type WriteJson } from './json.ts';
 import type { BehaviourAsk, Reply } from './behaviour.ts';
 
 export type GenerationAsk = {
@@ -34,6 +35,7 @@ export type Shown = {
   readonly promptIds: readonly number[] | null;
   readonly choices: readonly { readonly ids: readonly number[] | null; readonly logprobs: readonly (number | null)[] | null }[];
   readonly usage: { readonly promptTokens: number; readonly completionTokens: number };
+  readonly write: WriteJson;
 };
 
 export function findModel(engine: Engine, name: string): ModelSettings | Refusal {
@@ -121,6 +123,7 @@ export function shownOf(call: Call, { promptIds, completions }: Generation): Sho
   return {
     promptIds: bentIds?.which === 'prompt' ? (bentIds.how === 'missing' ? null : prompt.slice(0, -1)) : prompt,
     choices,
+    write: bentLogprobs?.how === 'nan' ? pythonJson : plainJson,
     usage: {
       promptTokens: usage?.promptTokens ?? promptIds.length,
       completionTokens: usage?.completionTokens ?? completions.reduce((sum, c) => sum + c.ids.length, 0),

@@ -7,7 +7,6 @@ import type { ChatMessage } from './chat-template.ts';
 import { hex, type Completion } from './completion.ts';
 import { openaiError } from './errors.ts';
 import { generate, shownOf } from './generation.ts';
-import { toJson } from './json.ts';
 
 const part = z.looseObject({ type: z.string(), text: z.string().optional() });
 const item = z.looseObject({
@@ -124,7 +123,7 @@ function responseBody(response: Response): Readonly<Record<string, unknown>> {
 function* responseFrames(response: Response): Generator<Frame> {
   let sequence = 0;
   const frame = (type: string, fields: Readonly<Record<string, unknown>>, tokens = 0, last = false): Frame => ({
-    text: `event: ${type}\ndata: ${toJson({ type, sequence_number: sequence++, ...fields })}\n\n`,
+    text: `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence++, ...fields })}\n\n`,
     tokens,
     last,
   });

@@ -6,7 +6,6 @@ import { encodeMarked } from './chat-template.ts';
 import { hex, mix, type Completion } from './completion.ts';
 import { openaiError, openaiStreamError } from './errors.ts';
 import { generate, shownOf, type Generation, type Shown } from './generation.ts';
-import { toJson } from './json.ts';
 
 const sglangSchema = z.looseObject({
   text: z.string().nullish(),
@@ -74,7 +73,7 @@ function* sglangFrames(answer: Answer): Generator<Frame> {
       if (from >= ids.length) continue;
       const to = Math.min(from + step, ids.length);
       const output = outputOf(answer, i, to);
-      const text = toJson(completions.length === 1 ? output : { index: i, ...output });
+      const text = answer.shown.write(completions.length === 1 ? output : { index: i, ...output });
       yield { text: `data: ${text}\n\n`, tokens: to - from, last: to === ids.length };
     }
   }
