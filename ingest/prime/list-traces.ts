@@ -9,6 +9,7 @@ import { jsonReader } from '../importers/read-json.ts';
 import { jsonText } from '../importers/verifiers-v0-row.ts';
 import { isoTime } from './evaluation.ts';
 import { cursorOf, placeOf, SORT_SQL, traceQuery, type TraceQuery } from './trace-filters.ts';
+import { storeRows } from './store-rows.ts';
 
 type Row = {
   readonly run: string;
@@ -84,7 +85,7 @@ async function pageOf(query: TraceQuery, store: ColumnStore, signal: AbortSignal
     `(t.errors > 0 OR ifNull(NOT t.ok, false)) AS has_error, ifNull(t.truncated, false) AS is_truncated, toString(ifNull(t.input_tokens, 0) + ifNull(t.output_tokens, 0)) AS tokens, ` +
     `toString(toUnixTimestamp64Micro(t.started)) AS begun, toString(toUnixTimestamp64Micro(t.ended)) AS until, toString(${value}) AS value ` +
     `FROM trace_summary AS t FINAL WHERE ${where.join(' AND ')} ORDER BY ${value} DESC, t.run, t.rollout, t.trace LIMIT {limit:UInt32}`;
-  const rows = await store.rows<Row>(sql, { params, signal });
+  const rows = await storeRows<Row>(store, sql, { params, signal });
   const page = rows.slice(0, query.limit);
   const [uploads, sizes] = await Promise.all([uploadsOf(page, store, signal), sizesOf(page, store, signal)]);
   const items = page.map((row) =>
@@ -106,7 +107,8 @@ function numberIn(text: string): number {
 /** The latest upload of each rollout. */
 async function uploadsOf(page: readonly Row[], store: ColumnStore, signal: AbortSignal): Promise<Map<string, Upload>> {
   if (page.length === 0) return new Map();
-  const rows = await store.rows<{ run: string; rollout: string; said: string | null }>(
+  const rows = await storeRows<{ run: string; rollout: string; said: string | null }>(
+    store,
     'SELECT run, rollout, argMax(extra, (_partition, _offset)) AS said FROM notes FINAL WHERE project = {project:String} AND run IN {runs:Array(String)} AND rollout IN {rollouts:Array(String)} AND label = {label:String} GROUP BY run, rollout',
     { params: { ...idsOf(page), label: UPLOAD_LABEL }, signal },
   );
@@ -127,7 +129,8 @@ async function uploadsOf(page: readonly Row[], store: ColumnStore, signal: Abort
 /** Bytes of each trace's events in the log. */
 async function sizesOf(page: readonly Row[], store: ColumnStore, signal: AbortSignal): Promise<Map<string, number>> {
   if (page.length === 0) return new Map();
-  const rows = await store.rows<{ run: string; rollout: string; trace: string; size: string }>(
+  const rows = await storeRows<{ run: string; rollout: string; trace: string; size: string }>(
+    store,
     "SELECT run, rollout, trace, toString(sum(bytes)) AS size FROM log_index FINAL WHERE project = {project:String} AND run IN {runs:Array(String)} AND rollout IN {rollouts:Array(String)} AND trace != '' AND status = 'stored' " +
       'GROUP BY run, rollout, trace SETTINGS use_skip_indexes_if_final = 1',
     { params: idsOf(page), signal },

@@ -13,6 +13,7 @@ import type { EventLog } from '../../store/log/event-log.ts';
 import { partitionOf } from '../../store/log/partitioner.ts';
 import { numberOf, recordOf, type Json, type JsonRecord } from '../importers/json-value.ts';
 import { jsonReader } from '../importers/read-json.ts';
+import { storeRows } from './store-rows.ts';
 
 /** One event; `time` in microseconds, `data` as sent (fields that the table keeps). */
 export type RunEvent = {
@@ -43,7 +44,8 @@ export async function readRunEvents(project: string, run: string, ports: RunEven
 }
 
 async function storedUpTo(store: ColumnStore, partition: number, signal: AbortSignal): Promise<number> {
-  const rows = await store.rows<{ next: string }>(
+  const rows = await storeRows<{ next: string }>(
+    store,
     'SELECT toUInt64(_offset + 1) AS next FROM log_index WHERE _partition = {partition:UInt16} ORDER BY _partition DESC, _offset DESC LIMIT 1',
     { params: { partition }, signal },
   );
@@ -58,7 +60,8 @@ type Row = Readonly<Record<'kind' | 'name' | 'model' | 'config' | 'envs' | 'tags
 };
 
 async function storedEvents(store: ColumnStore, project: string, run: string, signal: AbortSignal): Promise<RunEvent[]> {
-  const rows = await store.rows<Row>(
+  const rows = await storeRows<Row>(
+    store,
     'SELECT type, kind, name, model, config, envs, tags, status, metrics, extra, toUnixTimestamp64Micro(time) AS at, toUnixTimestamp64Micro(ended) AS until, toUInt64(_offset) AS offset ' +
       'FROM run_events FINAL WHERE project = {project:String} AND run = {run:String} ORDER BY _partition, _offset',
     { params: { project, run }, signal },
