@@ -3,7 +3,7 @@ import { fail, ok, type Result } from '../../../base/result.ts';
 import { readChatMessage, writeChatMessage } from './chat-message.ts';
 import type { Ask, Json, JsonObject, Message } from './dialect.ts';
 import { compact, countOf, fromPairs, isList, isObject, textOf, without } from './json.ts';
-import { cannotTranslate, refuseRest } from './refusals.ts';
+import { cannotTranslate, refuseRest, refuseSampling } from './refusals.ts';
 
 /** Parameters of sampling under their chat names, those of vLLM and SGLang included. */
 export const CHAT_SAMPLING: ReadonlySet<string> = new Set([
@@ -95,7 +95,7 @@ export function writeChatAsk(ask: Ask): Result<JsonObject> {
     messages,
     ...(ask.tools.length > 0 && { tools: ask.tools }),
     ...compact({ tool_choice: ask.tools.length > 0 || same ? ask.toolChoice : undefined }),
-    ...ask.sampling,
+    ...(same ? ask.sampling : foreignSampling(ask)),
     ...(same ? ask.rest : {}),
     ...(ask.stream && { stream: true, ...streamOptions(ask, same) }),
     ...(ask.wants.tokenIds && { return_token_ids: true }),
@@ -127,5 +127,24 @@ function refuseForeign(ask: Ask): Result<null> {
       'use auto, required, none or one tool',
     );
   }
-  return refuseRest(ask.rest, to);
+  if (ask.wants.logprobs) return cannotTranslate('logprobs', to, 'log-probabilities are not translated', 'ask for none');
+  const refused = refuseSampling(ask.sampling, FOREIGN_SAMPLING, to);
+  return refused.ok ? refuseRest(ask.rest, to) : refused;
+}
+
+const FOREIGN_SAMPLING: ReadonlySet<string> = new Set([...CHAT_SAMPLING, 'thinking']);
+/** Thinking budgets (tokens) below these are these efforts; any larger one is high. */
+const EFFORTS = [
+  [4096, 'low'],
+  [16_384, 'medium'],
+] as const;
+
+/** Of a request in another dialect: its parameters under chat names. A thinking budget becomes an effort; no thinking is what chat asks for anyway. */
+function foreignSampling({ sampling, tools }: Ask): JsonObject {
+  const named = pick(sampling, CHAT_SAMPLING);
+  const kept = tools.length > 0 ? named : without(named, new Set(['parallel_tool_calls'])); // refused without tools
+  const { thinking } = sampling;
+  const budget = isObject(thinking) && thinking['type'] === 'enabled' ? thinking['budget_tokens'] : undefined;
+  if (typeof budget !== 'number' || kept['reasoning_effort'] !== undefined) return kept;
+  return { ...kept, reasoning_effort: EFFORTS.find(([below]) => budget < below)?.[1] ?? 'high' };
 }

@@ -21,6 +21,8 @@ type ChoiceState = {
   /** Position in `calls` by the index that the engine gave. */
   readonly byIndex: Map<number, number>;
   readonly details: JsonObject[];
+  /** How many of `details` are complete and were told. */
+  saidDetails: number;
   readonly extras: Map<string, Json>;
   finish: Finish;
 };
@@ -100,6 +102,7 @@ function choiceAt(state: State, index: number): ChoiceState {
     calls: [],
     byIndex: new Map(),
     details: [],
+    saidDetails: 0,
     extras: new Map(),
     finish: UNFINISHED,
   };
@@ -121,7 +124,8 @@ function addTexts(choice: ChoiceState, delta: JsonObject, deltas: Delta[]): void
   const { index } = choice;
   const reasoning = reasoningOf(delta);
   if (reasoning !== null) addReasoning(choice, reasoning, deltas);
-  if (isList(delta['reasoning_details'])) addDetails(choice.details, delta['reasoning_details']);
+  if (isList(delta['reasoning_details'])) addDetails(choice.details, delta['reasoning_details'], choice.saidDetails);
+  if (!asksNothing(delta['content']) || !asksNothing(delta['tool_calls'])) sayDetails(choice, deltas);
   const { content } = delta;
   if (typeof content === 'string') {
     choice.content = (choice.content ?? '') + content;
@@ -132,6 +136,12 @@ function addTexts(choice: ChoiceState, delta: JsonObject, deltas: Delta[]): void
     choice.refusal += refusal;
     deltas.push({ type: 'refusal', choice: index, text: refusal });
   }
+}
+
+/** Entries are complete once something else is said. */
+function sayDetails(choice: ChoiceState, deltas: Delta[]): void {
+  for (const state of choice.details.slice(choice.saidDetails)) deltas.push({ type: 'state', choice: choice.index, state });
+  choice.saidDetails = choice.details.length;
 }
 
 function addReasoning(choice: ChoiceState, text: string, deltas: Delta[]): void {
@@ -203,7 +213,7 @@ function addFinish(choice: ChoiceState, finish: Finish, deltas: Delta[]): void {
     open(choice, at, deltas);
     if (call.arguments !== '') deltas.push({ type: 'tool_arguments', choice: choice.index, call: at, text: call.arguments });
   });
-  for (const state of choice.details) deltas.push({ type: 'state', choice: choice.index, state });
+  sayDetails(choice, deltas);
   deltas.push({ type: 'finish', choice: choice.index, ...finish, finishReason: finish.finishReason as string });
 }
 

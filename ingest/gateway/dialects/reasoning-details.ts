@@ -5,11 +5,11 @@ import { isObject, textOf } from './json.ts';
 const TEXT_FIELD: Readonly<Record<string, string>> = { 'reasoning.text': 'text', 'reasoning.summary': 'summary' };
 const SAME = ['id', 'index', 'format'] as const;
 
-/** Adds the pieces of one chunk to `entries`, in place. Pieces of other types are entries of their own. */
-export function addDetails(entries: JsonObject[], pieces: readonly Json[]): void {
+/** Adds the pieces of one chunk to `entries`, in place; the first `closed` entries take none. Pieces of other types are entries of their own. */
+export function addDetails(entries: JsonObject[], pieces: readonly Json[], closed: number): void {
   for (const piece of pieces) {
     if (!isObject(piece)) continue;
-    const last = entries.at(-1);
+    const last = entries.length > closed ? entries.at(-1) : undefined;
     const field = TEXT_FIELD[String(piece['type'])];
     if (last !== undefined && field !== undefined && continues(last, piece)) entries[entries.length - 1] = joined(last, piece, field);
     else entries.push(piece);

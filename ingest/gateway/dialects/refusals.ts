@@ -28,19 +28,42 @@ export function asksNothing(value: Json | undefined): boolean {
 /** The fields of `rest` that a request of another dialect must not lose: the first one is refused. */
 export function refuseRest(rest: JsonObject, to: DialectName): Result<null> {
   for (const [field, value] of Object.entries(rest)) {
-    if (HINTS.has(field) || asksNothing(value)) continue;
+    if (HINTS.has(field) || asksNothing(value) || changesNothing(field, value)) continue;
     return cannotTranslate(field, to, 'it has no such field', 'leave it out, or use an engine that speaks the same dialect');
   }
   return ok(null);
 }
 
+/** Fields that often stand in requests with a value that asks for what happens anyway. */
+function changesNothing(field: string, value: Json): boolean {
+  switch (field) {
+    case 'include': // reasoning comes along in plain; nothing else can be had
+      return isList(value) && value.every((item) => item === 'reasoning.encrypted_content');
+    case 'context_management': {
+      const edits = isObject(value) ? value['edits'] : undefined;
+      return (
+        isList(edits) && edits.every((edit) => isObject(edit) && /^clear_thinking_/.test(String(edit['type'])) && edit['keep'] === 'all')
+      );
+    }
+    case 'modalities':
+      return isList(value) && value.every((item) => item === 'text');
+    default:
+      return false;
+  }
+}
+
 /** Sampling parameters that `to` has no field for; those that ask for the default are not refused. */
 export function refuseSampling(sampling: JsonObject, known: ReadonlySet<string>, to: DialectName): Result<null> {
   for (const [field, value] of Object.entries(sampling)) {
-    if (known.has(field) || asksNothing(value) || value === NEUTRAL_DEFAULTS[field]) continue;
+    if (known.has(field) || asksNothing(value) || value === NEUTRAL_DEFAULTS[field] || isDisplay(field, value)) continue;
     return cannotTranslate(field, to, 'it has no such parameter', 'leave it out, or use an engine that speaks the same dialect');
   }
   return ok(null);
+}
+
+/** How reasoning is shown, not whether or how much the model reasons. */
+function isDisplay(field: string, value: Json): boolean {
+  return field === 'reasoning' && isObject(value) && Object.keys(value).every((key) => key === 'summary' || key === 'generate_summary');
 }
 
 const NEUTRAL_DEFAULTS: Readonly<Record<string, Json>> = {
@@ -51,5 +74,7 @@ const NEUTRAL_DEFAULTS: Readonly<Record<string, Json>> = {
   min_p: 0,
   parallel_tool_calls: true,
   min_tokens: 0,
+  truncation: 'disabled',
+  verbosity: 'medium',
   skip_special_tokens: true,
 };
