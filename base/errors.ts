@@ -55,9 +55,6 @@ export const ERROR_CODES = {
   upstream_unavailable: { status: 502, retry: true },
   upstream_timeout: { status: 504, retry: true },
   upstream_malformed: { status: 502, retry: true },
-  // input: what a trainer asks of a feed
-  row_exceeds_max_tokens: { status: 422, retry: false },
-  column_unknown: { status: 422, retry: false },
   // uploads in the shape of another service (docs/uploads.md): its clients stop at 400
   invalid_idempotency_key: { status: 400, retry: false },
   digest_mismatch: { status: 400, retry: false },
@@ -83,6 +80,7 @@ export const ERROR_CODES = {
   lease_lost: { status: 409, retry: false },
   out_of_order: { status: 409, retry: false },
   row_exceeds_max_tokens: { status: 422, retry: false },
+  column_unknown: { status: 422, retry: false },
   cache_corrupt: { status: 500, retry: true },
   // load and life
   overloaded: { status: 429, retry: true },

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { balance, imbalance } from './balance.ts';
+import { firstFitDecreasing } from './first-fit.ts';
+import { planBatch, type Plan } from './plan.ts';
+import { planIdOf, planRequest } from './plan-request.ts';
+import { rowOf, rowsArbitrary } from './rows.arbitrary.ts';
+
+const request = (more: object) => planRequest.parse({ world: 1, maxTokens: 4096, ...more });
+
+function planned(rows: Parameters<typeof planBatch>[1], more: object): Plan {
+  const plan = planBatch('b1', rows, request(more));
+  assert.ok(plan.ok, plan.ok ? '' : plan.error.message);
+  return plan.value;
+}
+
+/** First fit as its definition says, one bin after the other. */
+function slowFirstFit(sizes: readonly number[], capacity: number): number[][] {
+  const order = sizes.map((_, i) => i).toSorted((a, b) => (sizes[b] as number) - (sizes[a] as number) || a - b);
+  const bins: { room: number; items: number[] }[] = [];
+  for (const item of order) {
+    const size = sizes[item] as number;
+    let bin = bins.find(({ room }) => room >= size);
+    if (bin === undefined) bins.push((bin = { room: capacity, items: [] }));
+    bin.room -= size;
+    bin.items.push(item);
+  }
+  return bins.map(({ items }) => items);
+}
+
+test('first fit decreasing packs as its definition says', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 64 }), { maxLength: 300 }), (sizes) => {
+      assert.deepEqual(firstFitDecreasing(sizes, 64), slowFirstFit(sizes, 64));
+    }),
+  );
+});
+
+test('every row is in one micro-batch, none is too long, every rank has equally many, images lie apart', () => {
+  const requests = fc.record({ world: fc.integer({ min: 1, max: 9 }), padToMultiple: fc.constantFrom(1, 2, 8, 64) });
+  fc.assert(
+    fc.property(rowsArbitrary(128), requests, (rows, { world, padToMultiple }) => {
+      const plan = planned(rows, { world, padToMultiple, maxTokens: 128 });
+      const all = plan.ranks.flat();
+      assert.equal(plan.ranks.length, world);
+      for (const rank of plan.ranks) assert.equal(rank.length, plan.microBatchesPerRank);
+      assert.ok(plan.microBatchesPerRank >= 1);
+      assert.deepEqual(all.flatMap(({ rows: indexes }) => indexes).toSorted((a, b) => a - b), rows.map((_, i) => i)); // prettier-ignore
+      for (const { rows: indexes, tokens, padding } of all) {
+        assert.equal(tokens, indexes.reduce((sum, i) => sum + (rows[i]?.seqLen as number), 0)); // prettier-ignore
+        assert.ok(tokens + padding <= 128);
+        assert.equal((tokens + padding) % padToMultiple, 0);
+        assert.ok(padding < padToMultiple || (indexes.length === 0 && padding === padToMultiple));
+        assert.ok(new Set(indexes.map((i) => rows[i]?.multimodal)).size <= 1);
+      }
+      assert.equal(plan.paddingTokens, all.reduce((sum, { padding }) => sum + padding, 0)); // prettier-ignore
+    }),
+  );
+});
+
+test('the same rows and request give the same plan; another order of properties too', () => {
+  const rows = Array.from({ length: 50 }, (_, i) => rowOf(i, 1 + ((i * 37) % 100)));
+  const once = planned(rows, { world: 4, maxTokens: 256 });
+  assert.deepEqual(planned(rows, { maxTokens: 256, world: 4 }), once);
+});
+
+test('ranks cost nearly the same where lengths allow', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 8 }),
+      fc.array(fc.integer({ min: 16, max: 2048 }), { minLength: 300, maxLength: 600 }),
+      (world, lengths) => {
+        const plan = planned(lengths.map((length, i) => rowOf(i, 1, { seqLen: length })), { world, maxTokens: 4096 }); // prettier-ignore
+        assert.ok(plan.imbalance < 0.02, `imbalance ${plan.imbalance}`);
+      },
+    ),
+    { numRuns: 40 },
+  );
+});
+
+test('micro-batches that run at the same time are alike: the k-th of every rank by cost', () => {
+  const ranks = balance([9, 1, 5, 3, 8, 2, 6, 4], 2);
+  for (const items of ranks) assert.deepEqual(items.map((i) => [9, 1, 5, 3, 8, 2, 6, 4][i]).toSorted((a, b) => (b as number) - (a as number)), items.map((i) => [9, 1, 5, 3, 8, 2, 6, 4][i])); // prettier-ignore
+  assert.equal(imbalance(ranks, [9, 1, 5, 3, 8, 2, 6, 4]), 0);
+});
+
+test('fewer rows than ranks: those without get a padding row with nothing in it', () => {
+  const plan = planned([rowOf(0, 10)], { world: 4, padToMultiple: 8 });
+  assert.equal(plan.microBatchesPerRank, 1);
+  assert.deepEqual(plan.ranks.flat().map(({ rows, padding }) => [rows.length, padding]).toSorted(), [[0, 8], [0, 8], [0, 8], [1, 6]]); // prettier-ignore
+});
+
+test('bins are shared out rather than padded: five rows in one bin serve four ranks', () => {
+  const plan = planned(Array.from({ length: 5 }, (_, i) => rowOf(i, 10)), { world: 4 }); // prettier-ignore
+  assert.equal(plan.paddingTokens, 0);
+  assert.equal(plan.microBatchesPerRank, 1);
+});
+
+test('a row that does not fit is named, with the remedy', () => {
+  const plan = planBatch('b1', [rowOf(0, 10), rowOf(1, 5000)], request({}));
+  assert.ok(!plan.ok);
+  assert.equal(plan.error.code, 'row_exceeds_max_tokens');
+  assert.match(plan.error.message, /trace-1.* 5000 tokens.*at least 5000.*maxRowTokens of at most 4096/s);
+});
+
+test('maxTokens that is no multiple of padToMultiple is refused with the number to take', () => {
+  const plan = planBatch('b1', [rowOf(0, 10)], request({ maxTokens: 100, padToMultiple: 64 }));
+  assert.ok(!plan.ok);
+  assert.match(plan.error.message, /take 64/);
+});
+
+test('plan_id depends on the batch and on each part of the request', () => {
+  const base = { world: 2, maxTokens: 1024, padToMultiple: 8, cost: { linear: 1, quadratic: 0.5 } };
+  const variants = [base, { ...base, world: 3 }, { ...base, maxTokens: 2048 }, { ...base, padToMultiple: 16 }, { ...base, cost: { linear: 2, quadratic: 0.5 } }, { ...base, cost: { linear: 1, quadratic: 0.25 } }]; // prettier-ignore
+  const ids = [...variants.map((v) => planIdOf('b1', request(v))), planIdOf('b2', request(base))];
+  assert.equal(new Set(ids).size, ids.length);
+  assert.equal(planIdOf('b1', request(base)), ids[0]);
+});
