@@ -122,8 +122,8 @@ export function startSender(ports: SenderPorts): Sender {
       }
       await linger();
       if (isStopped()) return;
-      const pauseMs = await step(ports, state, stopping.signal);
-      if (pauseMs > 0 && !isStopped()) await interrupt.wait(pauseMs);
+      const { ms, isAsked } = await step(ports, state, stopping.signal);
+      if (ms > 0 && !isStopped()) await (isAsked ? clock.sleep(ms, stopping.signal).catch(() => {}) : interrupt.wait(ms));
     }
   })();
 
@@ -143,8 +143,12 @@ export function startSender(ports: SenderPorts): Sender {
   };
 }
 
-/** One request and what follows from its answer. Returns how long to pause. */
-async function step(ports: SenderPorts, state: State, signal: AbortSignal): Promise<number> {
+/** How long to wait before the next request. `isAsked`: the server said so, and nothing cuts it short. */
+type Pause = { readonly ms: number; readonly isAsked: boolean };
+const NONE: Pause = { ms: 0, isAsked: false };
+
+/** One request and what follows from its answer. */
+async function step(ports: SenderPorts, state: State, signal: AbortSignal): Promise<Pause> {
   const { source } = ports;
   const from = source.settled();
   const known = Math.max(0, state.sent - from);
@@ -157,7 +161,7 @@ async function step(ports: SenderPorts, state: State, signal: AbortSignal): Prom
   });
   if (batch === null) return pause(ports, state, MAX_PAUSE_MS);
   if (batch.lost > 0) return await lose(ports, state, from, batch.lost);
-  if (batch.events.length === 0) return FIRST_PAUSE_MS;
+  if (batch.events.length === 0) return { ms: FIRST_PAUSE_MS, isAsked: false };
   const isNew = from >= state.sent;
   const voids = voidsBefore(ports, state, from);
   const { body, starts } = bodyOf([...voids, ...batch.events]);
@@ -165,13 +169,13 @@ async function step(ports: SenderPorts, state: State, signal: AbortSignal): Prom
   state.sent = Math.max(state.sent, from + batch.events.length);
   state.lastSent = ports.clock.monotonicMs();
   const answer = await ports.post(body, signal);
-  if (signal.aborted) return 0;
+  if (signal.aborted) return NONE;
   return await follow(ports, state, { from, events: batch.events, isNew, voids: voids.length }, answer);
 }
 
 type Sent = { readonly from: number; readonly events: readonly Uint8Array[]; readonly isNew: boolean; readonly voids: number };
 
-async function follow(ports: SenderPorts, state: State, sent: Sent, answer: Answer): Promise<number> {
+async function follow(ports: SenderPorts, state: State, sent: Sent, answer: Answer): Promise<Pause> {
   switch (answer.kind) {
     case 'settled':
       return await settled(ports, state, sent, answer.duplicates, answer.rejected);
@@ -187,12 +191,13 @@ async function follow(ports: SenderPorts, state: State, sent: Sent, answer: Answ
       const isFault = answer.problem.code === 'internal' && ++state.failures >= FAILURES_BEFORE_SPLIT;
       if (isFault && (sent.events.length > 1 || state.failures >= MAX_FAILURES_OF_ONE))
         return await smaller(ports, state, sent, answer.problem);
-      return Math.max(answer.waitMs ?? 0, pause(ports, state, MAX_PAUSE_MS));
+      const own = pause(ports, state, MAX_PAUSE_MS);
+      return answer.waitMs === null ? own : { ms: Math.max(answer.waitMs, own.ms), isAsked: true };
     }
   }
 }
 
-async function settled(ports: SenderPorts, state: State, sent: Sent, duplicates: number, refusals: readonly Refusal[]): Promise<number> {
+async function settled(ports: SenderPorts, state: State, sent: Sent, duplicates: number, refusals: readonly Refusal[]): Promise<Pause> {
   const { from, events, isNew, voids } = sent;
   const refused = refusals.filter(({ index }) => index >= voids && index < voids + events.length);
   const numbering = refused.find(({ code }) => code === 'producer_gap' || code === 'producer_fenced');
@@ -201,7 +206,7 @@ async function settled(ports: SenderPorts, state: State, sent: Sent, duplicates:
     if (numbering.code === 'producer_gap' && !state.triedStepping && state.counted < from && from - state.counted <= MAX_VOIDS) {
       state.stepOver = true;
       state.triedStepping = true;
-      return 0;
+      return NONE;
     }
     return renew(ports, state, from, problem);
   }
@@ -222,7 +227,7 @@ async function settled(ports: SenderPorts, state: State, sent: Sent, duplicates:
   if (last > 0) state.counted = from + last;
   ports.source.settle(from + events.length, { acked: events.length - refused.length, duplicates, rejected: refused.length });
   progressed(ports, state);
-  return 0;
+  return NONE;
 }
 
 function progressed(ports: SenderPorts, state: State): void {
@@ -236,25 +241,25 @@ function progressed(ports: SenderPorts, state: State): void {
 }
 
 /** Half as many next time; a single event that is refused so is rejected. */
-async function smaller(ports: SenderPorts, state: State, { from, events }: Sent, { code, message }: Problem): Promise<number> {
+async function smaller(ports: SenderPorts, state: State, { from, events }: Sent, { code, message }: Problem): Promise<Pause> {
   state.failures = 0;
   if (events.length > 1) {
     state.most = Math.max(1, Math.floor(events.length / 2));
-    return 0;
+    return NONE;
   }
   await ports.reject([{ seq: from, code, message, event: events[0] as Uint8Array }]);
   ports.source.settle(from + 1, { acked: 0, duplicates: 0, rejected: 1 });
   // the server has not counted this number
   state.stepOver = true;
-  return 0;
+  return NONE;
 }
 
-async function lose(ports: SenderPorts, state: State, from: number, count: number): Promise<number> {
+async function lose(ports: SenderPorts, state: State, from: number, count: number): Promise<Pause> {
   const message = 'the spool record of this event cannot be read any more';
   await ports.reject(Array.from({ length: count }, (_, i) => ({ seq: from + i, code: 'log_corrupt', message, event: null })));
   ports.source.settle(from + count, { acked: 0, duplicates: 0, rejected: count });
   state.stepOver = true;
-  return 0;
+  return NONE;
 }
 
 function voidsBefore(ports: SenderPorts, state: State, from: number): Uint8Array[] {
@@ -264,7 +269,7 @@ function voidsBefore(ports: SenderPorts, state: State, from: number): Uint8Array
 }
 
 /** Goes on under a new producer id from `from` on. */
-function renew(ports: SenderPorts, state: State, from: number, problem: Problem): number {
+function renew(ports: SenderPorts, state: State, from: number, problem: Problem): Pause {
   ports.onProblem(problem);
   if (++state.renewals > MAX_RENEWALS) return pause(ports, state, MAX_PAUSE_MS);
   state.numbers = { head: freshProducer((state.numbers?.head ?? ports.producer).id, ports.newId()), base: from };
@@ -273,12 +278,12 @@ function renew(ports: SenderPorts, state: State, from: number, problem: Problem)
   state.counted = from;
   state.stepOver = false;
   state.triedStepping = false;
-  return 0;
+  return NONE;
 }
 
 /** Grows from one failure to the next, spread so that many senders do not come back together. */
-function pause(ports: SenderPorts, state: State, maxMs: number): number {
+function pause(ports: SenderPorts, state: State, maxMs: number): Pause {
   const longest = state.hurryTo > ports.source.settled() ? HURRIED_PAUSE_MS : maxMs;
   const ceiling = Math.min(longest, FIRST_PAUSE_MS * 2 ** Math.min(state.pauses++, 16));
-  return Math.ceil(ceiling * (0.5 + ports.random.next() / 2));
+  return { ms: Math.ceil(ceiling * (0.5 + ports.random.next() / 2)), isAsked: false };
 }
