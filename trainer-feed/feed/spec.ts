@@ -1,0 +1,187 @@
+/**
+ * The specification of a feed: what the cut reads (algorithms/spec.ts) plus groups and serving. `resolveFeedSpec` checks it whole, lists every fault at once, and refuses
+ * what could never give a batch.
+ */
+import { hash } from 'node:crypto';
+import { z } from 'zod';
+import type { Problem, Result } from '../../base/result.ts';
+import { entityId } from '../../events/fields.ts';
+import type { Registry } from '../algorithms/registry.ts';
+import { cutShape, cutSpec, resolveSpec, sorted, type ResolvedSpec } from '../algorithms/spec.ts';
+import type { Admission } from '../groups/admission.ts';
+import type { GroupPolicy } from '../groups/group-judge.ts';
+
+const DAY_SECONDS = 86_400;
+const seconds = z
+  .number()
+  .positive()
+  .max(365 * DAY_SECONDS);
+
+const group = z
+  .strictObject({
+    size: z
+      .int()
+      .positive()
+      .nullable()
+      .default(null)
+      .meta({ description: 'size of groups that declare none; null = group.sealed or the deadline closes them' }),
+    minSize: z.int().positive().default(1).meta({ description: 'a group with fewer usable rollouts fails' }),
+    redundant: z.enum(['first', 'all']).default('first').meta({ description: 'more rollouts than size: those that ended first, or all' }),
+    deadlineSeconds: seconds.default(3600).meta({ description: 'after the first rollout started: what is there counts' }),
+    scoringDeadlineSeconds: seconds.default(600).meta({ description: 'after the members were fixed: what is scored counts' }),
+    unscored: z
+      .enum(['exclude', 'fail'])
+      .default('exclude')
+      .meta({ description: 'at that deadline: leave unscored rollouts out, or give the group up' }),
+    requiredRewards: z
+      .array(z.string().min(1))
+      .max(256)
+      .default([])
+      .meta({ description: 'rewards a rollout must have to be scored; none = any reward' }),
+  })
+  .prefault({});
+
+export const feedSpec = z.strictObject({
+  ...cutShape,
+  runs: z
+    .array(entityId)
+    .min(1)
+    .max(10_000)
+    .nullable()
+    .default(null)
+    .meta({ description: 'runs it reads; null = all runs of the project' }),
+  work: z.enum(['train', 'eval', 'any']).default('train').meta({ description: 'which rollouts enter, by work.type' }),
+  unlabelled: z.enum(['skip', 'train', 'eval']).default('skip').meta({ description: 'what a rollout without work.type counts as' }),
+  batch: z.strictObject({ by: z.enum(['rollouts', 'groups', 'tokens']), size: z.int().positive().max(1e12) }).meta({
+    description: 'whole groups enter until this is reached; groups counts those that ship rows',
+  }),
+  group,
+  cutAhead: z.int().min(1).max(64).default(1).meta({ description: 'how many batches may be cut beyond the last commit' }),
+  stepsPerCut: z.int().min(1).max(64).default(1).meta({ description: 'so many batches are cut at once, against the same weights' }),
+  maxTimesTrained: z.int().min(1).max(1000).default(1).meta({ description: 'how many batches may hold one group' }),
+  flush: z.boolean().default(true).meta({ description: 'at the end of the runs, what is left makes a last, smaller batch' }),
+  seed: z.int().min(0).max(0xffff_ffff).default(0).meta({ description: 'for the order of rows in a plan' }),
+  from: z
+    .union([z.enum(['beginning', 'now']), z.strictObject({ positions: z.array(z.int().nonnegative()).min(1) })])
+    .default('beginning')
+    .meta({ description: 'where in the events log it starts to read' }),
+  membership: z
+    .string()
+    .refine((text) => text === 'recut' || (text.startsWith('as:') && text.length > 3), { message: 'must be recut or as:<feed>' })
+    .default('recut')
+    .meta({ description: 'as:<feed> = the same groups in the same batches as that feed' }),
+  rewardsAsOf: z
+    .enum(['cut', 'latest'])
+    .default('cut')
+    .meta({ description: 'latest = rewards as the log has them when the feed is created' }),
+  rolloutExpirySeconds: seconds.default(3600).meta({ description: 'a rollout silent for so long no longer counts as running' }),
+  keepBatches: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(4)
+    .meta({ description: 'committed batches whose groups stay at hand for a rewind with recut' }),
+  keepCheckpoints: z.int().min(1).max(100).default(2).meta({ description: 'newest checkpoints whose batches stay on disk' }),
+});
+export type FeedSpec = z.output<typeof feedSpec>;
+export type FeedSpecInput = z.input<typeof feedSpec>;
+
+export type ResolvedFeedSpec = { readonly spec: FeedSpec; readonly specHash: string; readonly cut: ResolvedSpec };
+
+/** Every problem names its field and a remedy. */
+export function resolveFeedSpec(input: unknown, registry: Registry): Result<ResolvedFeedSpec, readonly Problem[]> {
+  const parsed = feedSpec.safeParse(input);
+  if (!parsed.success) return { ok: false, error: parsed.error.issues.map((issue) => problem(issue.path.join('.'), issue.message)) };
+  const spec = parsed.data;
+  const size = spec.group.size;
+  const cut = resolveSpec(cutPartOf(spec), registry, size === null ? {} : { groupSize: size });
+  const problems = [...(cut.ok ? [] : cut.error), ...neverMet(spec)];
+  if (!cut.ok || problems.length > 0) return { ok: false, error: problems };
+  return { ok: true, value: { spec, specHash: specHashOf(spec), cut: cut.value } };
+}
+
+function cutPartOf(spec: FeedSpec): unknown {
+  return Object.fromEntries(Object.keys(cutSpec.shape).flatMap((key) => (key in spec ? [[key, spec[key as keyof FeedSpec]]] : [])));
+}
+
+/** sha256 of the whole specification with its defaults, keys in order. */
+export function specHashOf(spec: FeedSpec): string {
+  return hash('sha256', JSON.stringify(sorted(spec)), 'hex');
+}
+
+function neverMet(spec: FeedSpec): Problem[] {
+  const found: Problem[] = [];
+  const { maxOffPolicySteps } = spec.staleness;
+  if (spec.group.size !== null && spec.group.minSize > spec.group.size) {
+    found.push(problem('group.minSize', `exceeds group.size ${spec.group.size}: no group could be ready`));
+  }
+  if (spec.stepsPerCut > spec.cutAhead) {
+    found.push(problem('cutAhead', `must be at least stepsPerCut (${spec.stepsPerCut}), or its batches could never be cut together`));
+  }
+  if (maxOffPolicySteps !== null && spec.cutAhead - 1 > maxOffPolicySteps && spec.staleness.strategy !== 'wait') {
+    found.push(
+      problem(
+        'cutAhead',
+        `${spec.cutAhead} with maxOffPolicySteps ${maxOffPolicySteps}: the last batches cut ahead would hold only rows that are too old; use at most ${maxOffPolicySteps + 1}`,
+      ),
+    );
+  }
+  if (spec.batch.by === 'tokens' && spec.maxRowTokens > spec.batch.size) {
+    found.push(
+      problem('batch.size', `is below maxRowTokens ${spec.maxRowTokens}: one row could be larger than the batch; make it at least that`),
+    );
+  }
+  if (spec.membership !== 'recut' && spec.stepsPerCut > 1) {
+    found.push(problem('stepsPerCut', 'has no meaning with membership as:<feed>, whose batches are given: remove it'));
+  }
+  return found;
+}
+
+function problem(field: string, message: string): Problem {
+  return { code: 'invalid_value', message: field === '' ? message : `${field}: ${message}`, field };
+}
+
+/** What of the specification decides which rollouts enter. */
+export function admissionOf({ spec, cut }: ResolvedFeedSpec, project: string): Admission {
+  const algorithms = [...Object.keys(cut.spec.envs).map((env) => cut.envOf(env)), cut.envOf(UNNAMED)].flatMap(
+    (env) => env?.algorithm ?? [],
+  );
+  const param = (name: string): string | null => {
+    const values = new Set(algorithms.map(({ params }) => (params as Record<string, unknown>)[name]).filter((v) => typeof v === 'string'));
+    return values.size === 0 ? null : ([...values][0] as string);
+  };
+  return {
+    project,
+    runs: spec.runs,
+    envs: cut.envOf(UNNAMED) === null ? Object.keys(cut.spec.envs) : null,
+    work: spec.work,
+    unlabelled: spec.unlabelled,
+    teacher: teacherOf(algorithms.map(({ name }) => name), param('teacher')),
+    demoKey: param('demoKey'),
+  }; // prettier-ignore
+}
+
+/** No env is called so: ids are not empty. */
+const UNNAMED = '';
+
+/** `source` of reference scores that count: the teacher's name, or the policy itself for opsd. */
+function teacherOf(algorithms: readonly string[], teacher: string | null): string | null {
+  return teacher ?? (algorithms.includes('opsd') ? 'policy' : null);
+}
+
+const MICROS = 1_000_000;
+
+/** When a group of `env` is complete, scored and given up. */
+export function groupPolicyOf({ spec, cut }: ResolvedFeedSpec, env: string): GroupPolicy {
+  const { size, minSize, redundant, deadlineSeconds, scoringDeadlineSeconds, unscored, requiredRewards } = spec.group;
+  return {
+    size,
+    minGroupSize: minSize,
+    redundant,
+    deadline: deadlineSeconds * MICROS,
+    scoringDeadline: scoringDeadlineSeconds * MICROS,
+    unscored,
+    requiredRewards,
+    needsRewards: cut.envOf(env)?.algorithm.needsReward ?? true,
+  };
+}
