@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { TapedeckError } from '../base/errors.ts';
 
-export const ROLES = ['ingest', 'projector', 'query'] as const;
+export const ROLES = ['ingest', 'projector', 'query', 'gateway'] as const;
 export type Role = (typeof ROLES)[number];
 
 const MIB = 1024 * 1024;
@@ -96,6 +96,25 @@ const settings = z.object({
   sqlMaxMemory: integer(MIB, 1024 * 1024 * MIB)
     .prefault(String(4096 * MIB))
     .meta({ description: 'Memory a query may use, bytes.' }),
+  upstreams: z
+    .string()
+    .optional()
+    .meta({ description: 'Model servers behind the gateway, by name: JSON, or the path of a JSON file (docs/gateway.md).' }),
+  gatewaySecret: z
+    .string()
+    .min(32)
+    .optional()
+    .meta({
+      description: 'Signs the keys of the gateway, the same for all gateways; unset = made once and kept in the data folder.',
+      secret: true,
+    }),
+  gatewayInFlightBytes: integer(MIB, 64 * 1024 * MIB)
+    .prefault(String(512 * MIB))
+    .meta({ description: 'Memory of calls under way before 429.' }),
+  gatewayKeepAliveMs: integer(100, 3_600_000).prefault('10000').meta({ description: 'A silent stream gets a comment this often.' }),
+  gatewayStallMs: integer(100, 3_600_000)
+    .prefault('120000')
+    .meta({ description: 'A harness that reads nothing of its stream this long counts as gone.' }),
   crashPoint: z.string().optional().meta({ description: 'For crash tests only: <point>:<n> ends the process with SIGKILL there.' }),
 });
 
@@ -134,6 +153,11 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return { ...config, data: resolve(config.data), url: config.url ?? `http://${config.host}:${config.port}` };
 }
 
+/** One variable of the environment, for settings that name where a secret lies. */
+export function environmentVariable(name: string): string | undefined {
+  return process.env[name];
+}
+
 /** Variables of tests and tools that share the prefix. */
 const NOT_SETTINGS = new Set([
   'TAPEDECK_REQUIRE',
@@ -161,6 +185,7 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Where things lie under the data folder. */
-export function paths(config: Pick<Config, 'data'>): { log: string; engine: string; blobs: string } {
-  return { log: join(config.data, 'log'), engine: join(config.data, 'engine'), blobs: join(config.data, 'blobs') };
+export function paths(config: Pick<Config, 'data'>): { log: string; engine: string; blobs: string; gatewaySecret: string } {
+  const at = (name: string): string => join(config.data, name);
+  return { log: at('log'), engine: at('engine'), blobs: at('blobs'), gatewaySecret: at('gateway.secret') };
 }

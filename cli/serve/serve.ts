@@ -17,6 +17,7 @@ import { openColumns, type Columns } from './columns.ts';
 import { crashAfterAppend, crashAt } from './crash-points.ts';
 import { createRegistry, logMetrics, projectorMetrics } from './metrics.ts';
 import { openBlobs } from './open-blobs.ts';
+import { openGateway } from './open-gateway.ts';
 import { openLog } from './open-log.ts';
 import { loadProducers } from './producers.ts';
 import { startProjector, type ProjectorChild } from './projector-child.ts';
@@ -42,7 +43,8 @@ export async function startServer(config: Config, deps: Deps): Promise<Server> {
 async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string> {
   const { clock, random, logger, fatal } = deps;
   const has = (role: Config['roles'][number]): boolean => config.roles.includes(role);
-  const mode = has('ingest') ? 'write' : 'read';
+  const writes = has('ingest') || has('gateway');
+  const mode = writes ? 'write' : 'read';
   const log = await life.open('log', () => openLog(config, 'events', mode, clock), (l) => l.close()); // prettier-ignore
   const blobs = await life.open('blobs', () => openBlobs(config, clock, random), (b) => b.close()); // prettier-ignore
   const columns = await life.open('columns', () => openColumns(config, deps), (c) => c.close()); // prettier-ignore
@@ -52,17 +54,21 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
   const registry = createRegistry();
   logMetrics(registry, log);
   if (projector !== null) projectorMetrics(registry, () => projector.state());
+  const edge = crashAfterAppend(log, crashAt(config.crashPoint));
+  const tombstones = createTombstones();
+  const gateway = has('gateway') ? await life.open('gateway', () => openGateway(config, { log: edge, blobs, columns, tombstones, registry }, deps), (g) => g.close()) : null; // prettier-ignore
   const app = await life.open('http server', () => openServer({ clock, random, logger }), (a) => a.close()); // prettier-ignore
   const checks = readyChecks(log, columns, projector);
-  if (has('ingest')) {
-    const tombstones = createTombstones();
+  if (writes) {
     const producers = createProducers({ loadProducers: (signal) => loadProducers(columns.store, log, signal) });
-    const edge = crashAfterAppend(log, crashAt(config.crashPoint));
-    const routes = [primeRoutes({ store: columns.store })];
-    await app.register(
-      createIngest({ log: edge, blobs, clock, random, limits: ingestLimits(config), producers, tombstones, registry, checks, routes }),
-    );
-    await life.open('retention', () => keepRetention({ columns, log, clock, random, logger }), (k) => k.close()); // prettier-ignore
+    if (has('ingest')) {
+      const routes = [primeRoutes({ store: columns.store })];
+      await app.register(
+        createIngest({ log: edge, blobs, clock, random, limits: ingestLimits(config), producers, tombstones, registry, checks, routes }),
+      );
+      await life.open('retention', () => keepRetention({ columns, log, clock, random, logger }), (k) => k.close()); // prettier-ignore
+    }
+    if (gateway !== null) await app.register(gateway.plugin);
     await life.open('tombstones and producers', () => keepTombstones({ columns, tombstones, producers, clock, random, logger }), (k) => k.close()); // prettier-ignore
   }
   const rebuild = rebuildWith({ config, columns, projector, partitions: log.partitions });

@@ -15,6 +15,8 @@ export type PolicyVersions = {
   at(project: string, run: string): number | null;
   /** What is known from elsewhere, for the stretch of the log that is not read here. */
   add(policies: Iterable<PublishedPolicy>): void;
+  /** Reads the stretch between `from` and the place where following began. */
+  backfill(from: readonly number[]): Promise<void>;
   /** Resolves when everything that was in the log before the call has been seen. */
   caughtUp(signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;
@@ -48,18 +50,23 @@ export function createPolicyVersions(options: PolicyVersionsOptions): PolicyVers
     if (known === undefined || known.time <= policy.time) newest.set(key, policy);
   };
 
+  const readRange = async (partition: number, from: number, end: number, signal: AbortSignal): Promise<number> => {
+    let at = from;
+    while (at < end) {
+      const chunk = await log.read(partition, at, { maxBytes: READ_BYTES, signal });
+      for (const { value } of chunk.records) {
+        const policy = await policyOf(value, options.fetchBlob);
+        if (policy !== null) note(policy);
+      }
+      at = chunk.next;
+    }
+    return at;
+  };
+
   const readOn = async (signal: AbortSignal): Promise<void> => {
     const bounds = await log.positions(signal);
     for (const [partition, { first, end }] of bounds.entries()) {
-      while ((positions[partition] as number) < end) {
-        const from = Math.max(first, positions[partition] as number);
-        const chunk = await log.read(partition, from, { maxBytes: READ_BYTES, signal });
-        for (const { value } of chunk.records) {
-          const policy = await policyOf(value, options.fetchBlob);
-          if (policy !== null) note(policy);
-        }
-        positions[partition] = chunk.next;
-      }
+      positions[partition] = await readRange(partition, Math.max(first, positions[partition] as number), end, signal);
     }
   };
 
@@ -87,6 +94,12 @@ export function createPolicyVersions(options: PolicyVersionsOptions): PolicyVers
     at: (project, run) => (newest.get(`${project}/${run}`) ?? newest.get(`${project}/`))?.version ?? null,
     add: (policies) => {
       for (const policy of policies) note(policy);
+    },
+    backfill: async (from) => {
+      const bounds = await log.positions(stop.signal);
+      for (const [partition, end] of options.from.entries()) {
+        await readRange(partition, Math.max(from[partition] ?? 0, bounds[partition]?.first ?? 0), end, stop.signal);
+      }
     },
     caughtUp: (signal) => read(signal ?? stop.signal),
     close: async () => {
