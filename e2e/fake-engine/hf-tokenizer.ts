@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
+import { characterOfByte } from './byte-tokenizer.ts';
 import { MARKER_TEXT, remembered, type Markers, type Tokenizer } from './tokenizer.ts';
 
 /** Throws when the folder has no such file or the vocabulary lacks `<|im_start|>` or `<|im_end|>`. A marker in a text counts as the marker, as in engines. */
@@ -15,7 +16,7 @@ export function hfTokenizer(folder: string): Tokenizer {
     if (name === 'imStart' || name === 'imEnd') throw new Error(`the vocabulary of ${folder} has no ${MARKER_TEXT[name]}`);
     return find('imEnd');
   };
-  const bytes = byteOfCharacter();
+  const bytes = new Map(characterOfByte().map((character, byte) => [character, byte]));
   const encoder = new TextEncoder();
   return {
     name: folder,
@@ -28,15 +29,4 @@ export function hfTokenizer(folder: string): Tokenizer {
       return added.has(id) ? encoder.encode(token) : Uint8Array.from(Array.from(token, (character) => bytes.get(character) ?? 0x3f));
     },
   };
-}
-
-/** Byte-level BPE writes each byte as one printable character: itself where it is printable, else one from U+0100 on. */
-function byteOfCharacter(): Map<string, number> {
-  const bytes = new Map<string, number>();
-  let next = 256;
-  for (let byte = 0; byte < 256; byte++) {
-    const printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-    bytes.set(String.fromCodePoint(printable ? byte : next++), byte);
-  }
-  return bytes;
 }
