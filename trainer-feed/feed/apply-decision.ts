@@ -93,7 +93,7 @@ function applyClosed(event: EventOf<'group.closed'>, state: DecisionState): Verd
   const listed = listOf(event.data.rollouts);
   const rollouts = new Set(listed.map(({ rollout }) => rolloutKey(name.run, rollout)));
   if (outcome === 'sealed') {
-    group.sealed = { reason, time: event.time, rollouts };
+    group.sealed = { reason, time: event.time, rollouts, limits: event.data.positions ?? [] };
     state.groups.set(group.key, group);
     return counts({ kind: 'sealed', group: group.key, rollouts });
   }

@@ -10,8 +10,13 @@ import type { Foreign } from '../groups/member-trace.ts';
 
 export type MemberKey = { readonly rollout: string; readonly trace: string };
 
-/** `rollouts` are rollout keys; `time` of the event, microseconds. */
-export type SealedRecord = { readonly reason: string; readonly time: number; readonly rollouts: ReadonlySet<string> };
+/** `rollouts` are rollout keys; `time` of the event, microseconds; `limits`: how much of each partition was known then. */
+export type SealedRecord = {
+  readonly reason: string;
+  readonly time: number;
+  readonly rollouts: ReadonlySet<string>;
+  readonly limits: readonly number[];
+};
 
 /** `offset` of group.ready names the group in batch.cut and orders readiness; `limits`: how much of each partition counts. */
 export type ReadyRecord = {

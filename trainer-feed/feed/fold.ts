@@ -61,6 +61,9 @@ function groupDecided(decisions: DecisionState, key: string): GroupDecided {
 export function foldEvent(fold: FeedFold, event: TapedeckEvent, place: Place): void {
   const group = applyEvent(event, place, fold);
   if (group !== null) fold.touched.add(group);
+  if (event.type === 'run.ended' || event.type === 'run.deleted') {
+    for (const { key, name } of fold.facts.groups.values()) if (name.run === event.run) fold.touched.add(key);
+  }
 }
 
 /** Everything of `partition` below `next` was read. */
