@@ -10,11 +10,12 @@ import type { Exclusion } from './exclusion.ts';
 import { freezeGroup, type FrozenGroup } from './freeze.ts';
 import { batchIdOf, excludedDigestOf } from './identity.ts';
 import { exclusionOf } from './members.ts';
-import { materialise } from './materialise.ts';
+import { materialise, rowBytes } from './materialise.ts';
 import { planRows, type RowPlan } from './plan-rows.ts';
 import { prepareGroup, type PreparedGroup } from './prepare-group.ts';
 import { reductionFactors } from './reduction.ts';
 import type { Row } from './row.ts';
+import { createSlab } from './slab.ts';
 import { batchStatistics, type BatchStatistics } from './statistics.ts';
 import type { BaselineStep } from './running-baseline.ts';
 
@@ -85,7 +86,8 @@ export function cut(resolved: ResolvedSpec, groups: readonly ReadyGroup[], conte
 /** The same of groups that were prepared before. */
 export function cutPrepared(resolved: ResolvedSpec, prepared: readonly PreparedGroup[], context: CutContext): Cut {
   const { plans, factors, ...decision } = decide(resolved, prepared, context.n);
-  const rows = plans.map((plan, i) => materialise(plan, factors[i] as number));
+  const slab = createSlab(plans.reduce((total, plan) => total + rowBytes(plan.row), 0));
+  const rows = plans.map((plan, i) => materialise(plan, factors[i] as number, slab));
   const excludedDigest = excludedDigestOf(decision.excluded);
   const { nRl, nCe, nRefKl } = decision.counts;
   const batchId = batchIdOf({

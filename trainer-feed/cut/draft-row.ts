@@ -17,6 +17,8 @@ export type DraftRow = {
   /** Oldest and newest version of the sampled tokens that ship; null for a frozen source or when nothing is known. */
   readonly minVersion: number | null;
   readonly maxVersion: number | null;
+  /** Of the sampled tokens that ship; `varies` if they differ; null if it is not known of all. */
+  readonly temperature: number | 'varies' | null;
 };
 
 export type DraftRows = { readonly rows: readonly DraftRow[]; readonly excluded: readonly Exclusion[]; readonly overLength: number | null };
@@ -47,6 +49,7 @@ export function draftRows(found: FoundMember, env: ResolvedEnv, spec: CutSpec, p
         length: end,
         multimodal: kept.path.some((n) => n.multimodal),
         ...versionsOf(kept.path, kept.lastKeep, trace, env),
+        temperature: temperatureOf(kept.path, trace),
       });
   }
   return { rows, excluded, overLength };
@@ -156,4 +159,22 @@ function nodeVersions(node: NodeFacts, sampled: number, trace: MemberTrace): rea
     left -= run.length;
   }
   return [Math.min(...within), Math.max(...within)];
+}
+
+function temperatureOf(path: readonly NodeFacts[], trace: MemberTrace): number | 'varies' | null {
+  let found: number | null | undefined;
+  let varies = false;
+  for (const node of path) {
+    if (node.sampled === 0) continue;
+    const temperature = nodeTemperature(node, trace);
+    if (temperature === null) return null;
+    varies ||= found !== undefined && found !== temperature;
+    found = temperature;
+  }
+  return varies ? 'varies' : (found ?? null);
+}
+
+/** The temperature a node was sampled at: its own, else the trace's. */
+export function nodeTemperature(node: NodeFacts, trace: MemberTrace): number | null {
+  return node.tokens.temperature ?? trace.temperature;
 }

@@ -6,7 +6,7 @@ export const REASONS = {
   trace: ['error', 'truncated_excluded', 'untrainable', 'no_tokens', 'unscored', 'non_finite_reward'],
   /** The trace is a member and ships nothing. */
   member: [
-    'failed_in_baseline', 'truncated_dropped', 'missing_demonstration', 'tokenizer_mismatch', 'echo_needs_attribution', 'singleton', 'below_threshold',
+    'failed_in_baseline', 'truncated_dropped', 'mixed_tokenizers', 'missing_demonstration', 'tokenizer_mismatch', 'echo_needs_attribution', 'singleton', 'below_threshold',
     'not_among_best',
   ],
   /** The row is left out, its trace stays in the baseline. */

@@ -5,10 +5,12 @@
 import { hash } from 'node:crypto';
 import { endianness } from 'node:os';
 import type { Credit } from './credit.ts';
+import { nodeTemperature } from './draft-row.ts';
 import type { FrozenDraft } from './freeze.ts';
 import { spread, writeMask } from './mask.ts';
 import type { RowPlan } from './plan-rows.ts';
 import { rowIdOf, type Row } from './row.ts';
+import type { Slab } from './slab.ts';
 
 if (endianness() !== 'LE') throw new Error('token columns are copied as little-endian bytes: this machine is big-endian');
 
@@ -18,14 +20,14 @@ const CONTENT_MAGIC = 0x31574f52; // "ROW1"
 const SIGNAL_MAGIC = 0x31474953; // "SIG1"
 
 /** The row with its arrays. `factor` is the reduction's (float64); weights are rounded to float32 once, here. */
-export function materialise(plan: RowPlan, factor: number): Row {
+export function materialise(plan: RowPlan, factor: number, slab: Slab): Row {
   const { row, members } = plan;
   const { draft, member } = row;
   const { trace } = member;
   const status = trace.truncated ? 'truncated' : 'completed';
   const reward = Number.isNaN(member.member.reward) ? null : member.member.reward;
-  const content = writeContent(row, { status, reward });
-  const signal = writeSignal(plan, factor, content.lossMask);
+  const content = writeContent(row, { status, reward }, slab);
+  const signal = writeSignal(plan, factor, content.lossMask, slab);
   return {
     rowId: rowIdOf(trace.run, trace.rollout, trace.trace, draft.leaf),
     run: trace.run,
@@ -40,7 +42,6 @@ export function materialise(plan: RowPlan, factor: number): Row {
     seqLen: draft.length,
     ...content,
     ...signal,
-    temperature: trace.temperature,
     reward,
     policyVersionMin: draft.minVersion,
     policyVersionMax: draft.maxVersion,
@@ -52,21 +53,46 @@ export function materialise(plan: RowPlan, factor: number): Row {
   };
 }
 
-type Content = Pick<Row, 'tokenIds' | 'lossMask' | 'logprobs' | 'refLogprobs' | 'contentHash'>;
+type Content = Pick<Row, 'tokenIds' | 'lossMask' | 'logprobs' | 'refLogprobs' | 'temperature' | 'contentHash'>;
 
-function writeContent(row: FrozenDraft, scalars: Pick<Row, 'status' | 'reward'>): Content {
-  const { length } = row.draft;
+function writeContent(row: FrozenDraft, scalars: Pick<Row, 'status' | 'reward'>, slab: Slab): Content {
+  const { length, temperature } = row.draft;
   const withReference = row.env.algorithm.streams.refKl !== 0;
-  const bytes = CONTENT_HEAD + length * (withReference ? 13 : 9);
-  const buffer = new ArrayBuffer(bytes);
-  let at = CONTENT_HEAD;
+  const varies = temperature === 'varies';
+  const bytes = CONTENT_HEAD + length * contentBytes(withReference, varies);
+  const { buffer, offset } = slab.take(bytes);
+  let at = offset + CONTENT_HEAD;
   const tokenIds = new Int32Array(buffer, at, length);
   const logprobs = new Float32Array(buffer, (at += 4 * length), length);
   const refLogprobs = withReference ? new Float32Array(buffer, (at += 4 * length), length) : null;
+  const temperatures = varies ? new Float32Array(buffer, (at += 4 * length), length) : null;
   const lossMask = new Uint8Array(buffer, at + 4 * length, length);
   writeTokens(row, tokenIds, lossMask, logprobs, refLogprobs);
-  writeContentHead(new DataView(buffer), row, scalars, withReference);
-  return { tokenIds, lossMask, logprobs, refLogprobs, contentHash: hash('sha256', new Uint8Array(buffer), 'hex') };
+  if (temperatures !== null) writeTemperatures(row, temperatures);
+  writeContentHead(new DataView(buffer, offset, CONTENT_HEAD), row, scalars, { reference: withReference, temperatures: varies });
+  const contentHash = hash('sha256', new Uint8Array(buffer, offset, bytes), 'hex');
+  return { tokenIds, lossMask, logprobs, refLogprobs, temperature: varies ? temperatures : temperature, contentHash };
+}
+
+function contentBytes(reference: boolean, temperatures: boolean): number {
+  return 9 + (reference ? 4 : 0) + (temperatures ? 4 : 0);
+}
+
+/** Bytes the arrays of a row take at most. */
+export function rowBytes({ draft, env }: FrozenDraft): number {
+  return (
+    CONTENT_HEAD + SIGNAL_HEAD + 16 + draft.length * (contentBytes(env.algorithm.streams.refKl !== 0, draft.temperature === 'varies') + 16)
+  );
+}
+
+/** One per token: that of the node for nodes the model produced, 1 for others. */
+function writeTemperatures({ draft, member }: FrozenDraft, target: Float32Array): void {
+  let at = 0;
+  for (const [i, node] of draft.path.entries()) {
+    const keep = i === draft.path.length - 1 ? draft.lastKeep : node.length;
+    target.fill(node.sampled > 0 ? (nodeTemperature(node, member.trace) ?? 1) : 1, at, at + keep);
+    at += keep;
+  }
 }
 
 function writeTokens(
@@ -94,24 +120,22 @@ function writeTokens(
 
 function writeContentHead(
   view: DataView,
-  { draft, member }: FrozenDraft,
+  { draft }: FrozenDraft,
   { status, reward }: Pick<Row, 'status' | 'reward'>,
-  reference: boolean,
+  has: { readonly reference: boolean; readonly temperatures: boolean },
 ): void {
-  const scalars = [reward, member.trace.temperature, draft.minVersion, draft.maxVersion];
+  const scalars = [reward, typeof draft.temperature === 'number' ? draft.temperature : null, draft.minVersion, draft.maxVersion];
+  const flags = (has.reference ? 16 : 0) | (has.temperatures ? 32 : 0);
   view.setUint32(0, CONTENT_MAGIC, true);
   view.setUint32(4, draft.length, true);
   view.setUint8(8, status === 'truncated' ? 1 : 0);
-  view.setUint8(
-    9,
-    scalars.reduce<number>((bits, value, i) => (value === null ? bits : bits | (1 << i)), reference ? 16 : 0),
-  );
+  view.setUint8(9, scalars.reduce<number>((bits, value, i) => (value === null ? bits : bits | (1 << i)), flags)); // prettier-ignore
   for (const [i, value] of scalars.entries()) view.setFloat64(16 + 8 * i, value ?? 0, true);
 }
 
 type Signal = Pick<Row, 'advantage' | 'rlWeights' | 'ceWeights' | 'refKlWeights' | 'signalHash'>;
 
-function writeSignal(plan: RowPlan, factor: number, lossMask: Uint8Array): Signal {
+function writeSignal(plan: RowPlan, factor: number, lossMask: Uint8Array, slab: Slab): Signal {
   const { row, credit, members, observed } = plan;
   const { rl, ce, refKl } = row.env.algorithm.streams;
   const length = row.draft.length;
@@ -120,8 +144,9 @@ function writeSignal(plan: RowPlan, factor: number, lossMask: Uint8Array): Signa
   const hasRl = !(rlWeight === 1 && members.rl === row.tokens);
   const hasCe = ce !== 0 || observed.length > 0;
   const arrays = [perToken, hasRl, hasCe, refKl !== 0];
-  const buffer = new ArrayBuffer(SIGNAL_HEAD + arrays.filter(Boolean).length * 4 * length);
-  let next = SIGNAL_HEAD;
+  const bytes = SIGNAL_HEAD + arrays.filter(Boolean).length * 4 * length;
+  const { buffer, offset } = slab.take(bytes);
+  let next = offset + SIGNAL_HEAD;
   const [advantages, rlWeights, ceWeights, refKlWeights] = arrays.map((present) => {
     if (!present) return null;
     const array = new Float32Array(buffer, next, length);
@@ -133,13 +158,13 @@ function writeSignal(plan: RowPlan, factor: number, lossMask: Uint8Array): Signa
   if (ceWeights !== null && ce !== 0) fillTrained(ceWeights, lossMask, ce, null);
   if (ceWeights !== null) for (const one of observed) fillObserved(ceWeights, row, one);
   if (refKlWeights !== null) fillTrained(refKlWeights, lossMask, refKl, null);
-  const view = new DataView(buffer);
+  const view = new DataView(buffer, offset, SIGNAL_HEAD);
   view.setUint32(0, SIGNAL_MAGIC, true);
   view.setUint8(4, credit === null ? 0 : perToken ? 2 : 1);
   view.setUint8(5, (hasRl ? 1 : 0) | (hasCe ? 2 : 0) | (refKl !== 0 ? 4 : 0));
   if (typeof credit === 'number') view.setFloat32(8, credit, true);
   const advantage: Credit = advantages ?? credit;
-  return { advantage, rlWeights, ceWeights, refKlWeights, signalHash: hash('sha256', new Uint8Array(buffer), 'hex') };
+  return { advantage, rlWeights, ceWeights, refKlWeights, signalHash: hash('sha256', new Uint8Array(buffer, offset, bytes), 'hex') };
 }
 
 /** Values in order at the trained positions. */

@@ -184,6 +184,7 @@ function silentReason({ member, trace }: PreparedMember, env: ResolvedEnv): stri
   const { needsDemonstration, tokenizerHash } = env.algorithm;
   if (member.failed) return 'failed_in_baseline';
   if (member.truncated && env.spec.truncated === 'drop') return 'truncated_dropped';
+  if (trace.mixedTokenizers) return 'mixed_tokenizers';
   if (needsDemonstration && trace.demonstration === null) return 'missing_demonstration';
   if (tokenizerHash !== null && trace.tokenizerHash !== tokenizerHash) return 'tokenizer_mismatch';
   return null;

@@ -1,5 +1,8 @@
 /** Ready groups for tests: traces written as a list of nodes, and arbitrary ones. */
 import fc from 'fast-check';
+import { PRESET_REGISTRY, type Registry } from '../algorithms/registry.ts';
+import { resolveSpec, type CutSpecInput, type ResolvedSpec } from '../algorithms/spec.ts';
+import { cut, type CutContext } from './cut.ts';
 import type { BareNode, MemberTrace, NodeTokens, ReadyGroup, Score } from '../groups/ready-group.ts';
 
 /** A node in short: `sampled` tokens follow `context` tokens that were not sampled; `tokens: false` = the engine gave none. */
@@ -43,6 +46,7 @@ export function traceOf(sketch: TraceSketch = {}): MemberTrace {
       logprobs: Float32Array.from({ length: sampled }, (_, i) => -(first + context + i) / 1000),
       policyRuns: null,
       policyVersion: 0,
+      temperature: null,
       attribution: 'renderer',
       referenceLogprobs: null,
       partial: false,
@@ -71,6 +75,7 @@ export function traceOf(sketch: TraceSketch = {}): MemberTrace {
     temperature: 1,
     logprobsMode: 'processed',
     tokenizerHash: null,
+    mixedTokenizers: false,
     demonstration: null,
     logOffset: [0, 0],
     ...rest,
@@ -133,3 +138,43 @@ export const arbitraryTrace: fc.Arbitrary<TraceSketch> = fc.record({
 export const arbitraryGroups: fc.Arbitrary<ReadyGroup[]> = fc
   .array(fc.array(arbitraryTrace, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 5 })
   .map((groups) => groups.map((traces, i) => groupOf(traces, { group: `g${i}`, readyAt: i, env: i % 3 === 2 ? 'other' : 'env' })));
+
+/** The specification, checked; a fault is a failed test. */
+export function specOf(input: Partial<CutSpecInput> = {}, registry: Registry = PRESET_REGISTRY): ResolvedSpec {
+  const resolved = resolveSpec({ maxRowTokens: 4096, ...input }, registry);
+  if (!resolved.ok) throw new Error(resolved.error.map((p) => p.message).join('\n'));
+  return resolved.value;
+}
+
+/** A spec under which all envs use one algorithm. */
+export function scoredBy(algorithm: string, params: Record<string, unknown> = {}, rest: Partial<CutSpecInput> = {}): ResolvedSpec {
+  const source = algorithm === 'sft' ? { frozen: 'big' } : ('policy' as const);
+  return specOf({ others: { source, score: { algorithm, params } }, ...rest });
+}
+
+export const CONTEXT: CutContext = {
+  feed: 'feed',
+  n: 1,
+  previousId: null,
+  specHash: '0'.repeat(64),
+  policyVersion: 0,
+  sourcePositions: [[0, 100]],
+  raeState: new Map(),
+};
+
+/** The advantage of every trace as it ships (0 included), by group in the order given and by member: the first row's; null = no row. */
+export function advantagesOf(
+  spec: ResolvedSpec,
+  groups: readonly ReadyGroup[],
+  context: Partial<CutContext> = {},
+): (number | number[] | null)[][] {
+  const keeping: ResolvedSpec = { ...spec, spec: { ...spec.spec, dropZeroAdvantage: false } };
+  const { rows } = cut(keeping, groups, { ...CONTEXT, ...context });
+  return groups.map((group) =>
+    group.members.map((member) => {
+      const row = rows.find((r) => r.trace === member.trace);
+      if (row === undefined) return null;
+      return row.advantage instanceof Float32Array ? [...row.advantage].filter((_, i) => row.lossMask[i] === 1) : row.advantage;
+    }),
+  );
+}

@@ -38,8 +38,8 @@ export type Row = {
   readonly ceWeights: Float32Array | null;
   readonly refKlWeights: Float32Array | null;
   readonly refLogprobs: Float32Array | null;
-  /** null = not recorded. */
-  readonly temperature: number | null;
+  /** Of the calls that sampled the row's tokens; one per token where they differ (1 at tokens nobody sampled). null = not recorded. */
+  readonly temperature: number | Float32Array | null;
   /** The unshaped reward of the trace; null only for rows that need none (`sft`, `opd`). */
   readonly reward: number | null;
   /** Oldest and newest policy version among the row's sampled tokens; null for a frozen source. */
