@@ -159,7 +159,10 @@ test('a server that knows less than that gets a new producer from there on; noth
   await queue.delivery.flush(10_000);
   const stored = await storedOf('less-');
   const late = stored.filter(({ name }) => name === 'less-6' || name === 'less-7');
-  assert.deepEqual(late.map(({ seq }) => seq).toSorted(), [0, 1]);
+  assert.deepEqual(
+    late.map(({ seq }) => seq).toSorted((a, b) => a - b),
+    [0, 1],
+  );
   assert.notEqual(late[0]?.producer, queue.delivery.producer.id);
   assert.equal(late[0]?.producer.length, queue.delivery.producer.id.length);
   assert.equal(once(stored).length, 7);
