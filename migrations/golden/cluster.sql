@@ -273,6 +273,8 @@ CREATE TABLE IF NOT EXISTS `tape`.calls_local ON CLUSTER `main`
     tokenizer_hash LowCardinality(Nullable(String)),
     template_hash LowCardinality(Nullable(String)),
     stream Nullable(Bool),
+    extends Nullable(Bool),
+    drift Nullable(String),
     retry_of Nullable(UInt32),
     error_type LowCardinality(Nullable(String)),
     error_status Nullable(Int64),
@@ -482,6 +484,7 @@ CREATE TABLE IF NOT EXISTS `tape`.rollout_events_local ON CLUSTER `main`
     parent_rollout Nullable(String),
     fork_trace Nullable(String),
     fork_node Nullable(UInt32),
+    mirror_of Nullable(String),
     started Nullable(DateTime64(6, 'UTC')),
     ok Nullable(Bool),
     stop_condition LowCardinality(Nullable(String)),
@@ -525,6 +528,7 @@ CREATE TABLE IF NOT EXISTS `tape`.trace_events_local ON CLUSTER `main`
     agent LowCardinality(Nullable(String)),
     model LowCardinality(Nullable(String)),
     trainable Nullable(Bool),
+    mirror_of Nullable(String),
     started Nullable(DateTime64(6, 'UTC')),
     ok Nullable(Bool),
     stop_condition LowCardinality(Nullable(String)),
@@ -804,6 +808,7 @@ CREATE TABLE IF NOT EXISTS `tape`.rollout_summary_local ON CLUSTER `main`
     parent_rollout Nullable(String),
     fork_trace Nullable(String),
     fork_node Nullable(UInt32),
+    mirror_of Nullable(String),
     step Nullable(UInt64),
     policy_version_min Nullable(UInt64),
     policy_version_max Nullable(UInt64),
@@ -846,6 +851,7 @@ CREATE TABLE IF NOT EXISTS `tape`.trace_summary_local ON CLUSTER `main`
     agent LowCardinality(Nullable(String)),
     model LowCardinality(Nullable(String)),
     trainable Nullable(Bool),
+    mirror_of Nullable(String),
     policy_version_min Nullable(UInt64),
     policy_version_max Nullable(UInt64),
     ok Nullable(Bool),
@@ -878,4 +884,4 @@ CREATE DATABASE IF NOT EXISTS `p_default` ON CLUSTER `main`;
 
 CREATE OR REPLACE VIEW `p_default`.`runs` ON CLUSTER `main` DEFINER = CURRENT_USER SQL SECURITY DEFINER AS SELECT t.`project` AS `project`, t.`run` AS `run`, argMaxIf(t.kind, (t._offset, t._partition), t.kind IS NOT NULL) AS `kind`, argMaxIf(t.name, (t._offset, t._partition), t.name IS NOT NULL) AS `name`, argMaxIf(t.model, (t._offset, t._partition), t.model IS NOT NULL) AS `model`, argMaxIf(t.config, (t._offset, t._partition), t.config IS NOT NULL) AS `config`, argMaxIf(t.envs, (t._offset, t._partition), t.envs IS NOT NULL) AS `envs`, JSONExtract(ifNull(argMaxIf(t.tags, (t._offset, t._partition), t.tags IS NOT NULL), '[]'), 'Array(String)') AS `tags`, minIf(nullIf(t.time, toDateTime64(0, 6, 'UTC')), t.type = 'run.started') AS `started`, if(countIf(t.type = 'run.ended') = 0, NULL, ifNull(argMaxIf(t.ended, (t._offset, t._partition), t.ended IS NOT NULL), maxIf(nullIf(t.time, toDateTime64(0, 6, 'UTC')), t.type = 'run.ended'))) AS `ended`, multiIf(countIf(t.type = 'run.ended') > 0, argMaxIf(t.status, (t._offset, t._partition), t.status IS NOT NULL), countIf(t.type = 'run.started') > 0, 'running', NULL) AS `status`, argMaxIf(t.metrics, (t._offset, t._partition), t.metrics IS NOT NULL) AS `metrics` FROM (SELECT project, run, type, kind, name, model, config, envs, tags, status, ended, metrics, toNullable(time) AS time, _offset, _partition FROM `tape`.run_events FINAL WHERE project = 'default' UNION ALL SELECT DISTINCT project, run, '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0 FROM `tape`.rollout_summary WHERE project = 'default') AS t GROUP BY t.project, t.run SETTINGS join_use_nulls = 1;
 
-CREATE OR REPLACE VIEW `p_default`.`groups` ON CLUSTER `main` DEFINER = CURRENT_USER SQL SECURITY DEFINER AS SELECT t.`project` AS `project`, t.`run` AS `run`, t.`group` AS `group`, argMaxIf(t.task_key, (t._offset, t._partition), t.task_key IS NOT NULL) AS `task_key`, argMaxIf(t.env, (t._offset, t._partition), t.env IS NOT NULL) AS `env`, ifNull(argMaxIf(t.sealed_size, (t._offset, t._partition), t.sealed_size IS NOT NULL), max(t.size)) AS `size`, argMaxIf(t.sealed, (t._offset, t._partition), t.sealed IS NOT NULL) AS `sealed`, argMaxIf(t.reason, (t._offset, t._partition), t.reason IS NOT NULL) AS `reason`, sum(t.rollout_count) AS `rollouts`, if(count(t.reward) = 0, NULL, if(min(t.reward) = max(t.reward), min(t.reward), (arraySum(arraySort(groupArray(t.reward))) / count(t.reward)))) AS `reward_mean`, multiIf(count(t.reward) < 2, NULL, min(t.reward) = max(t.reward), 0., sqrt(arraySum(x -> (x - (arraySum(arraySort(groupArray(t.reward))) / count(t.reward))) * (x - (arraySum(arraySort(groupArray(t.reward))) / count(t.reward))), arraySort(groupArray(t.reward))) / (count(t.reward) - 1))) AS `reward_std`, if(count(t.reward) = 0, NULL, countIf(t.reward >= 1)) AS `solved` FROM (SELECT project, run, `group`, task_key, env, size, sealed_size, sealed, reason, CAST(NULL, 'Nullable(Float64)') AS reward, toUInt64(0) AS rollout_count, _offset, _partition FROM `tape`.group_events FINAL WHERE project = 'default' UNION ALL SELECT project, run, assumeNotNull(`group`), NULL, NULL, NULL, NULL, NULL, NULL, reward, 1, 0, 0 FROM `tape`.rollout_summary FINAL WHERE project = 'default' AND isNotNull(`group`)) AS t GROUP BY t.project, t.run, t.`group` SETTINGS join_use_nulls = 1;
+CREATE OR REPLACE VIEW `p_default`.`groups` ON CLUSTER `main` DEFINER = CURRENT_USER SQL SECURITY DEFINER AS SELECT t.`project` AS `project`, t.`run` AS `run`, t.`group` AS `group`, argMaxIf(t.task_key, (t._offset, t._partition), t.task_key IS NOT NULL) AS `task_key`, argMaxIf(t.env, (t._offset, t._partition), t.env IS NOT NULL) AS `env`, ifNull(argMaxIf(t.sealed_size, (t._offset, t._partition), t.sealed_size IS NOT NULL), max(t.size)) AS `size`, argMaxIf(t.sealed, (t._offset, t._partition), t.sealed IS NOT NULL) AS `sealed`, argMaxIf(t.reason, (t._offset, t._partition), t.reason IS NOT NULL) AS `reason`, sum(t.rollout_count) AS `rollouts`, if(count(t.reward) = 0, NULL, if(min(t.reward) = max(t.reward), min(t.reward), (arraySum(arraySort(groupArray(t.reward))) / count(t.reward)))) AS `reward_mean`, multiIf(count(t.reward) < 2, NULL, min(t.reward) = max(t.reward), 0., sqrt(arraySum(x -> (x - (arraySum(arraySort(groupArray(t.reward))) / count(t.reward))) * (x - (arraySum(arraySort(groupArray(t.reward))) / count(t.reward))), arraySort(groupArray(t.reward))) / (count(t.reward) - 1))) AS `reward_std`, if(count(t.reward) = 0, NULL, countIf(t.reward >= 1)) AS `solved` FROM (SELECT project, run, `group`, task_key, env, size, sealed_size, sealed, reason, CAST(NULL, 'Nullable(Float64)') AS reward, toUInt64(0) AS rollout_count, _offset, _partition FROM `tape`.group_events FINAL WHERE project = 'default' UNION ALL SELECT project, run, assumeNotNull(`group`), NULL, NULL, NULL, NULL, NULL, NULL, reward, 1, 0, 0 FROM `tape`.rollout_summary AS t FINAL WHERE project = 'default' AND isNotNull(`group`) AND (isNull(t.mirror_of) OR assumeNotNull(t.mirror_of) GLOBAL NOT IN (SELECT id FROM `tape`.ids WHERE project = 'default' AND kind IN ('rollout', 'trace') AND id GLOBAL IN (SELECT id FROM `tape`.ids WHERE project = 'default' AND kind = 'rollout_mirror')))) AS t GROUP BY t.project, t.run, t.`group` SETTINGS join_use_nulls = 1;

@@ -90,7 +90,7 @@ function exchanges(): Source {
   };
 }
 
-const TRACE_FIELDS = ['agent', 'model', 'trainable', 'started', 'ok', 'stop_condition', 'truncated', 'ended'];
+const TRACE_FIELDS = ['agent', 'model', 'trainable', 'mirror_of', 'started', 'ok', 'stop_condition', 'truncated', 'ended'];
 
 function traceLife(): Source {
   return {
@@ -106,7 +106,7 @@ function traceLife(): Source {
 
 const ROLLOUT_FIELDS = [
   'group', 'env', 'env_name', 'task_type', 'task_key', 'task_hash', 'work_type', 'step', 'policy_version', 'policy_version_end', 'attempt',
-  'parent_rollout', 'fork_trace', 'fork_node', 'started', 'ok', 'stop_condition', 'ended', 'cancelled',
+  'parent_rollout', 'fork_trace', 'fork_node', 'mirror_of', 'started', 'ok', 'stop_condition', 'ended', 'cancelled',
 ]; // prettier-ignore
 
 function rolloutLife(): Source {

@@ -46,6 +46,7 @@ test('a stream that breaks before anything is sampled holds its prompt; one that
   assert.deepEqual([empty.nodes[0]?.parent, empty.nodes[0]?.message, empty.nodes[0]?.tokens?.logprobs?.length], [0, null, 0]);
   assert.deepEqual(idsOf(trace, 1), promptOf(m1));
   assert.deepEqual(maskOf(trace, 1), zeros(promptOf(m1)));
+  assert.equal(chat(trace, m1, assistant('one'), { more: { retry: true } }).forkReason, 'retry');
 });
 
 test('token-in calls: input nodes and answers without messages, found by ids alone', () => {

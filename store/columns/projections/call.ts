@@ -32,6 +32,8 @@ export function projectCall(stored: StoredOf<'call.recorded'>, out: Block): void
     tokenizer_hash: data.tokenizerHash,
     template_hash: data.templateHash,
     stream: data.stream,
+    extends: data.extends,
+    drift: jsonText(data.drift),
     retry_of: data.retryOf,
     error_type: error?.type,
     error_status: error?.statusCode,

@@ -1,7 +1,7 @@
 /** Starts and ends of runs, groups, rollouts and traces: one row per event, reduced by the views and summaries. */
 import type { Block } from './block.ts';
 import { jsonText } from './json-text.ts';
-import { keysOf, positionOf, type StoredOf } from './stored-event.ts';
+import { keysOf, positionOf, type StoredEvent, type StoredOf } from './stored-event.ts';
 
 export function projectRun(stored: StoredOf<'run.started' | 'run.ended'>, out: Block): void {
   const { event } = stored;
@@ -38,8 +38,10 @@ export function projectRolloutStarted(stored: StoredOf<'rollout.started'>, out: 
     parent_rollout: data.parentRollout,
     fork_trace: data.forkNode?.trace,
     fork_node: data.forkNode?.index,
+    mirror_of: data.mirrorOf,
     started: data.started,
   });
+  if (typeof data.mirrorOf === 'string') out.ids.add(mirrorRow(stored, 'rollout_mirror', data.mirrorOf));
   out.rolloutPayloads.add({ project, run, rollout, ...positionOf(stored), type: event.type, data: jsonText(data) ?? '' });
   if (group !== undefined) {
     out.groupEvents.add({ ...shared, group, size: data.group?.size, env: data.env?.id, task_key: data.task?.key });
@@ -63,11 +65,18 @@ export function projectRolloutEnd(stored: StoredOf<'rollout.ended' | 'rollout.ca
 
 export function projectTraceStarted(stored: StoredOf<'trace.started'>, out: Block): void {
   const { event } = stored;
-  const { agent, started } = event.data;
+  const { agent, mirrorOf, started } = event.data;
   const key = { ...keysOf(event), ...positionOf(stored) };
   const row = { ...key, id: event.id, type: event.type, time: event.time };
-  out.traceEvents.add({ ...row, agent: agent.name, model: agent.model, trainable: agent.trainable, started });
+  out.traceEvents.add({ ...row, agent: agent.name, model: agent.model, trainable: agent.trainable, mirror_of: mirrorOf, started });
+  if (typeof mirrorOf === 'string') out.ids.add(mirrorRow(stored, 'trace_mirror', mirrorOf));
   out.tracePayloads.add({ ...key, type: event.type, data: jsonText(event.data) ?? '' });
+}
+
+/** A row by which the views find a mirror from the id of its original. */
+function mirrorRow(stored: StoredEvent, kind: 'rollout_mirror' | 'trace_mirror', id: string) {
+  const { project, run, rollout } = keysOf(stored.event);
+  return { project, kind, id, run, rollout, ...positionOf(stored) };
 }
 
 export function projectTraceEnded(stored: StoredOf<'trace.ended'>, out: Block): void {

@@ -27,6 +27,8 @@ export const calls = table('calls', {
   tokenizer_hash: maybeLabel,
   template_hash: maybeLabel,
   stream: nullable(bool),
+  extends: nullable(bool),
+  drift: nullable(text),
   retry_of: nullable(uint32),
   error_type: maybeLabel,
   error_status: nullable(int64),

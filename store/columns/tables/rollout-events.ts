@@ -21,6 +21,7 @@ export const rolloutEvents = table('rollout_events', {
   parent_rollout: nullable(text),
   fork_trace: nullable(text),
   fork_node: nullable(uint32),
+  mirror_of: nullable(text),
   started: nullable(micros),
   ok: nullable(bool),
   stop_condition: maybeLabel,

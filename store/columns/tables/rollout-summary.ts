@@ -16,6 +16,7 @@ export const rolloutSummary = table('rollout_summary', {
   parent_rollout: nullable(text),
   fork_trace: nullable(text),
   fork_node: nullable(uint32),
+  mirror_of: nullable(text),
   step: nullable(uint64),
   policy_version_min: nullable(uint64),
   policy_version_max: nullable(uint64),

@@ -1,4 +1,4 @@
-import { bool, label, maybeLabel, micros, nullable, uint64, uuid } from '../native/column-types.ts';
+import { bool, label, maybeLabel, micros, nullable, text, uint64, uuid } from '../native/column-types.ts';
 import { table } from '../native/table-block.ts';
 import { inTrace, position } from './shared-columns.ts';
 
@@ -10,6 +10,7 @@ export const traceEvents = table('trace_events', {
   agent: maybeLabel,
   model: maybeLabel,
   trainable: nullable(bool),
+  mirror_of: nullable(text),
   started: nullable(micros),
   ok: nullable(bool),
   stop_condition: maybeLabel,

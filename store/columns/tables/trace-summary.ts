@@ -11,6 +11,7 @@ export const traceSummary = table('trace_summary', {
   agent: maybeLabel,
   model: maybeLabel,
   trainable: nullable(bool),
+  mirror_of: nullable(text),
   policy_version_min: nullable(uint64),
   policy_version_max: nullable(uint64),
   ok: nullable(bool),

@@ -29,7 +29,8 @@ export function sqlDocs(): string {
 
 function section(view: View): string {
   const rows = view.columns.map(row);
-  return `## ${view.name}\n\n${view.about}\n\n\`\`\`sql\n${view.example}\n\`\`\`\n\n| column | meaning |\n|---|---|\n${rows.join('\n')}\n`;
+  const questions = (view.questions ?? []).map(({ asks, sql }) => `${asks}\n\n\`\`\`sql\n${sql}\n\`\`\`\n\n`);
+  return `## ${view.name}\n\n${view.about}\n\n\`\`\`sql\n${view.example}\n\`\`\`\n\n${questions.join('')}| column | meaning |\n|---|---|\n${rows.join('\n')}\n`;
 }
 
 function row({ name, meaning, unit }: ViewColumn): string {

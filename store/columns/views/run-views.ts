@@ -1,6 +1,34 @@
 /** Views of runs, groups, rollouts and traces: lists read summaries and per-event rows of small tables only. */
 import { knownTime } from '../known-time.ts';
-import { column, finalOf, maybeId, plain, plains, PROJECT_AND_RUN, ROLLOUT, TRACE, type View, type ViewColumn } from './view.ts';
+import {
+  column,
+  finalOf,
+  maybeId,
+  plain,
+  plains,
+  PROJECT_AND_RUN,
+  ROLLOUT,
+  TRACE,
+  type View,
+  type ViewColumn,
+  type ViewSource,
+} from './view.ts';
+
+/**
+ * Leaves out the mirrors of what is there itself. The innermost list is short (mirrors only) and read by key, as are their originals: a project without
+ * mirrors pays for an empty list. A rollout may be the mirror of a trace, where its producer did not know the rollout of the original.
+ */
+function withoutMirrors(of: 'rollout' | 'trace', { db, project }: ViewSource): string {
+  const mirrored = `(SELECT id FROM ${db}ids WHERE project = ${project} AND kind = '${of}_mirror')`;
+  const kinds = of === 'trace' ? "'trace'" : "'rollout', 'trace'";
+  const there = `(SELECT id FROM ${db}ids WHERE project = ${project} AND kind IN (${kinds}) AND id GLOBAL IN ${mirrored})`;
+  return `(isNull(t.mirror_of) OR assumeNotNull(t.mirror_of) GLOBAL NOT IN ${there})`;
+}
+
+const MIRROR_OF = plain(
+  'mirror_of',
+  'the original that another producer records of the same work: shown only while that one is not there; it then stands for both',
+);
 
 /** The latest value that is not NULL. Fields come from one event type, so one log partition; the partition breaks ties. */
 function latest(name: string, meaning: string): ViewColumn {
@@ -54,7 +82,7 @@ export const groups: View = {
   ],
   from: ({ db, project }) =>
     `FROM (SELECT project, run, \`group\`, task_key, env, size, sealed_size, sealed, reason, CAST(NULL, 'Nullable(Float64)') AS reward, toUInt64(0) AS rollout_count, _offset, _partition FROM ${db}group_events FINAL WHERE project = ${project} ` +
-    `UNION ALL SELECT project, run, assumeNotNull(\`group\`), NULL, NULL, NULL, NULL, NULL, NULL, reward, 1, 0, 0 FROM ${db}rollout_summary FINAL WHERE project = ${project} AND isNotNull(\`group\`)) AS t GROUP BY t.project, t.run, t.\`group\``,
+    `UNION ALL SELECT project, run, assumeNotNull(\`group\`), NULL, NULL, NULL, NULL, NULL, NULL, reward, 1, 0, 0 FROM ${db}rollout_summary AS t FINAL WHERE project = ${project} AND isNotNull(\`group\`) AND ${withoutMirrors('rollout', { db, project })}) AS t GROUP BY t.project, t.run, t.\`group\``,
   example: 'SELECT env, count() AS groups, countIf(solved = 0) AS solved_none, countIf(solved = rollouts) AS solved_all FROM groups GROUP BY env',
 }; // prettier-ignore
 
@@ -87,7 +115,7 @@ const OUTCOME_COLUMNS = plains({
 
 export const rollouts: View = {
   name: 'rollouts',
-  about: 'Rollouts: one attempt at one task each.',
+  about: 'Rollouts: one attempt at one task each. A mirror is left out as soon as its original is there.',
   columns: [
     ...PROJECT_AND_RUN,
     ROLLOUT,
@@ -95,6 +123,7 @@ export const rollouts: View = {
     ...plains({ env_name: 'name of the environment', task_type: 'type of the task', task_hash: 'sha256 of the canonical JSON of the task data' }),
     ...plains({ work_type: 'train or eval', attempt: 'number of the attempt', parent_rollout: 'the rollout it was forked from' }),
     ...plains({ fork_trace: 'trace it was forked from', fork_node: 'node it was forked at', step: 'training step it was made for' }),
+    MIRROR_OF,
     plain('policy_version_min', 'oldest policy version that sampled in it'),
     plain('policy_version_max', 'newest policy version that sampled in it'),
     ...OUTCOME_COLUMNS,
@@ -103,26 +132,27 @@ export const rollouts: View = {
     plain('traces', 'traces seen so far'),
     ...SIZE_COLUMNS,
   ],
-  from: finalOf('rollout_summary'),
+  from: (source) => `${finalOf('rollout_summary')(source)} AND ${withoutMirrors('rollout', source)}`,
   example: 'SELECT env, count() AS rollouts, avg(reward) AS reward, avg(output_tokens) AS tokens FROM rollouts GROUP BY env ORDER BY env',
 }; // prettier-ignore
 
 export const traces: View = {
   name: 'traces',
-  about: 'Traces: what one agent did in a rollout.',
+  about: 'Traces: what one agent did in a rollout. A mirror is left out as soon as its original is there.',
   columns: [
     ...PROJECT_AND_RUN,
     ROLLOUT,
     TRACE,
     ...TASK_COLUMNS,
     ...plains({ agent: 'name of the agent', model: 'model of the agent', trainable: 'whether the agent is trained' }),
+    MIRROR_OF,
     plain('policy_version_min', 'oldest policy version that sampled in it'),
     plain('policy_version_max', 'newest policy version that sampled in it'),
     ...OUTCOME_COLUMNS,
     ...REWARD_COLUMNS,
     ...SIZE_COLUMNS,
   ],
-  from: finalOf('trace_summary'),
+  from: (source) => `${finalOf('trace_summary')(source)} AND ${withoutMirrors('trace', source)}`,
   example: "SELECT agent, count() AS traces, avg(turns) AS turns, countIf(truncated) / count() AS truncated FROM traces GROUP BY agent",
 }; // prettier-ignore
 
@@ -146,12 +176,12 @@ export const traceBodies: View = {
 
 export const ids: View = {
   name: 'ids',
-  about: 'Finds the run of a group, rollout or trace id.',
+  about: 'Finds the run of a group, rollout or trace id, and what mirrors it.',
   columns: [
     plain('project', 'tenant'),
     plain('run', 'run id'),
     maybeId('rollout', 'rollout id; NULL for groups'),
-    plain('kind', 'group, rollout or trace'),
+    plain('kind', 'group, rollout or trace; rollout_mirror and trace_mirror: run and rollout are those of a mirror of `id`'),
     plain('id', 'the id itself'),
   ],
   from: finalOf('ids'),

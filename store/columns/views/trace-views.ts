@@ -63,6 +63,8 @@ export const calls: View = {
     ...plains({ policy_version: 'policy version at the start', policy_version_end: 'policy version at the end' }),
     ...plains({ logprobs_mode: 'raw, processed or unknown', tokenizer_hash: 'hash of the tokenizer', template_hash: 'hash of the chat template' }),
     plain('stream', 'whether the answer was streamed'),
+    plain('extends', 'whether its prompt starts with the ids of the answer it continues; NULL = no question: first call, same prompt again, no ids'),
+    plain('drift', 'fields in which re-sent messages differ from the nodes that hold their ids, as JSON text; [] = none, NULL = not looked at'),
     plain('retry_of', 'index of the call this one retries'),
     plain('error_type', 'type of the error; NULL when the call succeeded'),
     plain('error_status', 'HTTP status of the error'),
@@ -71,6 +73,17 @@ export const calls: View = {
   ],
   from: finalOf('calls'),
   example: 'SELECT model, count() AS calls, countIf(error_type IS NOT NULL) AS failed, quantile(0.95)(dateDiff(\'millisecond\', started, ended)) AS p95_ms FROM calls GROUP BY model',
+  questions: [
+    {
+      asks: 'How often a call extends the tokens of the one it continues, per model and harness, and in which fields re-sent messages drift. A low rate means that a chat engine renders the history anew each turn: then every turn is a training row of its own, with the whole context; a token-in client avoids it.',
+      sql:
+        'SELECT c.model, t.harness, avg(toUInt8(c.extends)) AS extension_rate, countIf(isNotNull(c.extends)) AS later_calls,\n' +
+        "       countIf(c.drift != '[]') AS drifted_calls, arraySort(groupUniqArrayArray(JSONExtract(ifNull(c.drift, '[]'), 'Array(String)'))) AS drifted_fields\n" +
+        'FROM calls AS c\n' +
+        "LEFT JOIN (SELECT run, rollout, trace, JSONExtractString(data, 'runtime', 'harness') AS harness FROM trace_bodies WHERE type = 'trace.started') AS t USING (run, rollout, trace)\n" +
+        'GROUP BY c.model, t.harness ORDER BY c.model, t.harness',
+    },
+  ],
 }; // prettier-ignore
 
 export const callBodies: View = {

@@ -23,6 +23,8 @@ export type View = {
   readonly from: (source: ViewSource) => string;
   /** A query people start from; a test runs it. */
   readonly example: string;
+  /** Further questions that the view answers, each with its query; a test runs them. */
+  readonly questions?: readonly { readonly asks: string; readonly sql: string }[];
 };
 
 export function column(name: string, sql: string, meaning: string, unit?: string): ViewColumn {
