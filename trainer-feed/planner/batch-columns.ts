@@ -50,15 +50,17 @@ export function lengthOf(cell: Cell): number {
 
 /** The columns of a batch with these rows. */
 export function columnsOf(rows: readonly Row[], extra: readonly ExtraColumn[]): BatchColumns {
-  const varies = rows.some(({ advantage }) => typeof advantage === 'object' && advantage !== null);
+  const advantages = rows.some(({ advantage }) => isStream(advantage));
+  const temperatures = rows.some(({ temperature }) => isStream(temperature));
   const has = (stream: 'rlWeights' | 'ceWeights' | 'refKlWeights' | 'refLogprobs'): boolean => rows.some((row) => row[stream] !== null);
   return {
-    scalars: [...SCALARS, ...(varies ? [] : [ADVANTAGE])],
+    scalars: [...SCALARS, ...(advantages ? [] : [ADVANTAGE]), ...(temperatures ? [] : [TEMPERATURE])],
     streams: [
       int32s('token_ids', (row, out) => out.set(row.tokenIds)),
       uint8s('loss_mask', (row, out) => out.set(row.lossMask)),
       float32s('logprobs', (row, out) => out.set(row.logprobs)),
-      ...(varies ? [float32s('advantages', writeAdvantages)] : []),
+      ...(advantages ? [float32s('advantages', writeAdvantages)] : []),
+      ...(temperatures ? [float32s('temperatures', writeTemperatures)] : []),
       ...(has('rlWeights') ? [optional('rl_weights', 'rlWeights')] : []),
       ...(has('ceWeights') ? [optional('ce_weights', 'ceWeights')] : []),
       ...(has('refKlWeights') ? [optional('ref_kl_weights', 'refKlWeights')] : []),
@@ -74,6 +76,16 @@ function writeAdvantages(row: Row, out: Float32Array): void {
   if (advantage === null) return;
   if (typeof advantage !== 'number') out.set(advantage);
   else for (let i = 0; i < out.length; i++) if (row.lossMask[i] === 1) out[i] = advantage;
+}
+
+/** A temperature nobody recorded is NaN: a trainer that divides by it notices. */
+function writeTemperatures({ temperature }: Row, out: Float32Array): void {
+  if (typeof temperature === 'number' || temperature === null) out.fill(temperature ?? NaN);
+  else out.set(temperature);
+}
+
+function isStream(value: number | Float32Array | null): value is Float32Array {
+  return typeof value === 'object' && value !== null;
 }
 
 function writePositions(_row: Row, out: Int32Array): void {
@@ -122,7 +134,6 @@ const SCALARS: readonly ScalarColumn[] = [
   { kind: 'text', name: 'status', nullable: false, value: (cell) => ('padding' in cell ? PADDING : cell.status) },
   { kind: 'int32', name: 'seq_len', nullable: false, value: lengthOf },
   maybeNumber('float64', 'reward', (row) => row.reward),
-  maybeNumber('float64', 'temperature', (row) => row.temperature),
   maybeNumber('int64', 'policy_version_min', (row) => row.policyVersionMin),
   maybeNumber('int64', 'policy_version_max', (row) => row.policyVersionMax),
   maybeNumber('int64', 'staleness', (row) => row.staleness),
@@ -131,6 +142,5 @@ const SCALARS: readonly ScalarColumn[] = [
 ];
 
 /** A row without credit (its algorithm assigns none) reads 0: none of its tokens is an rl member. */
-const ADVANTAGE = number('float32', 'advantage', ({ advantage }): number =>
-  typeof advantage === 'number' ? advantage : STREAM_FILL.advantage,
-);
+const ADVANTAGE = number('float32', 'advantage', ({ advantage }) => (typeof advantage === 'number' ? advantage : STREAM_FILL.advantage));
+const TEMPERATURE = maybeNumber('float64', 'temperature', ({ temperature }) => (typeof temperature === 'number' ? temperature : null));

@@ -4,6 +4,7 @@ import { planRequest } from './plan-request.ts';
 import { rowOf } from './rows.arbitrary.ts';
 import { prepareSlices } from './slices.ts';
 
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] as number;
 const timed = (work: () => void): number => {
   const started = performance.now();
@@ -15,10 +16,10 @@ const shape = rowOf(0, 1);
 const many = Array.from({ length: 100_000 }, (_, i) => ({ ...shape, rowId: String(i), seqLen: 64 + ((i * 7919) % 4000) }));
 const request = planRequest.parse({ world: 8, maxTokens: 16_384, padToMultiple: 64 });
 const planning = median(Array.from({ length: 5 }, () => timed(() => planBatch('b', many, request))));
-console.log(`plan of 100,000 rows over 8 ranks: ${(planning * 1000).toFixed(0)} ms`);
+say(`plan of 100,000 rows over 8 ranks: ${(planning * 1000).toFixed(0)} ms`);
 const plan = planBatch('b', many, request);
 if (plan.ok)
-  console.log(
+  say(
     `imbalance ${(100 * plan.value.imbalance).toFixed(4)} %, padding ${plan.value.paddingTokens} tokens, ${plan.value.microBatchesPerRank} micro-batches a rank`,
   );
 
@@ -43,6 +44,6 @@ const rates = Array.from({ length: 5 }, () => {
   });
   return { writing: tokens / writing / 1e6, copying: tokens / copying / 1e6 };
 });
-console.log(
+say(
   `slices with digest: ${median(rates.map((r) => r.writing)).toFixed(0)} Mtok/s; copying the same bytes: ${median(rates.map((r) => r.copying)).toFixed(0)} Mtok/s`,
 );

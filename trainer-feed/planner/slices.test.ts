@@ -70,7 +70,7 @@ test('what is read back of all ranks is the batch, value by value', () => {
 test('the offsets of a list column are the cumulative lengths of its micro-batch', () => {
   const [slice] = slicesOf([rowOf(0, 5), rowOf(1, 9), rowOf(2, 2)], { padToMultiple: 8 });
   const data = tableFromIPC((slice as Slice).bytes).batches[0]?.getChild('token_ids')?.data[0];
-  assert.deepEqual([...(data?.valueOffsets as Int32Array)], [0, 9, 14, 16]);
+  assert.deepEqual(Array.from(data?.valueOffsets ?? []), [0, 9, 14, 16]);
   assert.equal(data?.nullCount, 0);
 });
 
@@ -111,6 +111,17 @@ test('an advantage that varies along the tokens of one row makes a list of all, 
   assert.equal(table.getChild('advantage'), null);
   const lists = [0, 1, 2].map((i) => listOf(table.getChild('advantages'), i));
   assert.deepEqual(lists, [Float32Array.of(0, 0, 1, 2), Float32Array.of(0, 0, 3, 3), Float32Array.of(0, 0)]);
+});
+
+test('a temperature that varies along the tokens makes a list of all; one nobody recorded is NaN there', () => {
+  const rows = [
+    rowOf(0, 3, { temperature: Float32Array.of(1, 0.5, 0.25) }),
+    rowOf(1, 2, { temperature: 2 }),
+    rowOf(2, 1, { temperature: null }),
+  ];
+  const table = tableFromIPC((slicesOf(rows, {})[0] as Slice).bytes);
+  assert.equal(table.getChild('temperature'), null);
+  assert.deepEqual([0, 1, 2].map((i) => listOf(table.getChild('temperatures'), i)), [Float32Array.of(1, 0.5, 0.25), Float32Array.of(2, 2), Float32Array.of(NaN)]); // prettier-ignore
 });
 
 test('position_ids come only when asked for and start anew in each row; an unknown column is refused by name', () => {
