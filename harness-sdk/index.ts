@@ -4,6 +4,8 @@ export type { Run, RunEndOptions } from './run.ts';
 export type { Rollout } from './rollout.ts';
 export type { Tool, Trace } from './trace.ts';
 export { currentTrace } from './current-trace.ts';
+export { wrapAnthropic, wrapOpenAI } from './wrap/clients.ts';
+export { recordingFetch, type RecordingOptions } from './wrap/recording-fetch.ts';
 export type * from './record-types.ts';
 export type { Counters } from './delivery/counters.ts';
 export type { SpoolOptions } from './delivery/limits.ts';

@@ -1,7 +1,7 @@
 /** The way in: a recorder, its queue, and what happens at the end of the process. */
 import { writeSync } from 'node:fs';
 import { systemRandom } from '../base/random.ts';
-import { TapedeckError } from '../base/errors.ts';
+import { isTapedeckError, TapedeckError } from '../base/errors.ts';
 import { uuidV7 } from '../base/uuid.ts';
 import { backgroundClock } from './background-clock.ts';
 import type { Problem } from './delivery/answer.ts';
@@ -105,7 +105,13 @@ export function createRecorder(options: RecorderOptions): Recorder {
     open = openQueue({ options, limits, spool, name, newId, post });
     return open;
   };
-  const scribe = scribeOf(() => queue().delivery, backgroundClock, newId);
+  const tell = quiet(options.onProblem);
+  const scribe = scribeOf(
+    () => queue().delivery,
+    backgroundClock,
+    newId,
+    (error) => tell(problemOf(error)),
+  );
   let own: Run | null = null;
   const ownRun = (): Run => (own ??= openRun(scribe, options.project, { id: options.run ?? newId() }));
   let closing: Promise<void> | null = null;
@@ -228,6 +234,11 @@ function sayLost(events: number, problem: Problem | null): void {
   } catch {
     // nobody listens
   }
+}
+
+function problemOf(error: unknown): Problem {
+  if (isTapedeckError(error)) return { code: error.code, message: error.message };
+  return { code: 'internal', message: `a call could not be recorded: ${error instanceof Error ? error.message : String(error)}` };
 }
 
 /** A callback of the program whose errors are its own. */

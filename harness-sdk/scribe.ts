@@ -11,10 +11,12 @@ export type Scribe = {
   now(): number;
   newId(): string;
   ready(signal?: AbortSignal): Promise<void>;
+  /** Something that was not asked for by a call of the program could not be recorded. Never throws. */
+  onFailure(error: unknown): void;
 };
 
 /** `delivery` is asked for each time: in a process that inherited this one it is another. */
-export function scribeOf(delivery: () => Delivery, clock: Clock, newId: () => string): Scribe {
+export function scribeOf(delivery: () => Delivery, clock: Clock, newId: () => string, onFailure: (error: unknown) => void): Scribe {
   return {
     write: (scope, type, data) => {
       const to = delivery();
@@ -26,5 +28,6 @@ export function scribeOf(delivery: () => Delivery, clock: Clock, newId: () => st
     now: () => clock.nowMicros(),
     newId,
     ready: (signal) => delivery().ready(signal),
+    onFailure,
   };
 }

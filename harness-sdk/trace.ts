@@ -65,6 +65,12 @@ export type RecordedNode = {
 };
 
 const internals = new WeakMap<Trace, TraceInternals>();
+let observer: ((trace: Trace) => void) | null = null;
+
+/** Tells `observe` of every trace that begins from now on. */
+export function observeTraces(observe: (trace: Trace) => void): void {
+  observer = observe;
+}
 
 export function internalsOf(trace: Trace): TraceInternals {
   const found = internals.get(trace);
@@ -151,6 +157,7 @@ export function openTrace(scribe: Scribe, rollout: ScopeIds & { readonly rollout
     [Symbol.asyncDispose]: async () => trace.end({ ok: failed ? false : null }),
   };
   internals.set(trace, inside);
+  observer?.(trace);
   return trace;
 }
 

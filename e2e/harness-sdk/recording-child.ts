@@ -18,7 +18,7 @@ export type ChildOptions = {
 };
 
 export function nodeOf(trace: string, index: number): { message: Message; ids: number[]; logprobs: number[] } {
-  const random = seededRandom([...`${trace}#${index}`].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) >>> 0, 7));
+  const random = seededRandom(Buffer.from(`${trace}#${index}`).reduce((sum, byte) => (sum * 31 + byte) >>> 0, 7));
   const ids = Array.from({ length: 5 + Math.floor(random.next() * 60) }, () => Math.floor(random.next() * 150_000));
   return {
     message: { role: 'assistant', content: `${trace} says ${index} \u{1F4FC} ${'word '.repeat(ids.length)}` },
