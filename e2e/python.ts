@@ -58,13 +58,24 @@ async function makeEnvironment(python: string, folder: string, packages: readonl
   await mkdir(dirname(folder), { recursive: true });
   try {
     await run(python, ['-m', 'venv', aside], { timeout: 120_000 });
-    await run(join(aside, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...packages], {
-      timeout: 480_000,
-    });
+    await install(join(aside, 'bin', 'python'), packages);
     await rm(folder, { recursive: true, force: true });
     await rename(aside, folder);
   } finally {
     await rm(aside, { recursive: true, force: true });
+  }
+}
+
+/** uv resolves in seconds what takes pip minutes; pip does it where uv cannot (a registry that only pip is configured for). */
+async function install(python: string, packages: readonly string[]): Promise<void> {
+  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
+  try {
+    await run(python, [...pip, 'uv==0.13.8'], { timeout: 240_000 });
+    const certificates = process.env['PIP_CERT'];
+    const env = { ...process.env, ...(certificates !== undefined && { SSL_CERT_FILE: certificates }) };
+    await run(python, ['-m', 'uv', 'pip', 'install', '--quiet', '--python', python, ...packages], { timeout: 240_000, env });
+  } catch {
+    await run(python, [...pip, ...packages], { timeout: 480_000 });
   }
 }
 
