@@ -21,7 +21,7 @@ const row = fc.nat(40).chain((seqLen): fc.Arbitrary<{ row: ListedRow; tokens: Ro
       lossMask: fc.array(fc.nat(1), { minLength: seqLen, maxLength: seqLen }).map((a) => new Uint8Array(a)),
       advantage: fc.oneof(fc.constant(null), fc.float({ noNaN: true }), floats),
       rlWeights: maybe(floats), ceWeights: maybe(floats), refKlWeights: maybe(floats),
-      temperature: maybe(fc.double()), reward: maybe(fc.double()), policyVersionMin: maybe(count), policyVersionMax: maybe(count), staleness: maybe(fc.integer()),
+      temperature: fc.oneof(fc.constant(null), fc.double(), floats), reward: maybe(fc.double()), policyVersionMin: maybe(count), policyVersionMax: maybe(count), staleness: maybe(fc.integer()),
       logOffset: fc.tuple(count, count), nodes: fc.array(count, { maxLength: 5 }), multimodal: fc.boolean(),
       members: record({ rl: count, ce: count, refKl: count }), hasReference: fc.boolean(), contentHash: hash, signalHash: hash,
     }),

@@ -14,7 +14,10 @@ import { PackedArray } from './packed-array.ts';
 export const ROW_LIST_TYPE = 'application/vnd.tapedeck.row-list+cbor+zstd';
 export const EXCLUDED_LIST_TYPE = 'application/vnd.tapedeck.excluded-list+cbor+zstd';
 
-/** One row as listed. Streams have `seqLen` entries; a null stream is absent. `advantage`: one number for the trained tokens, one per token, or none. */
+/**
+ * One row as listed. Streams have `seqLen` entries; a null stream is absent. `advantage` and
+ * `temperature`: one number for the trained tokens, one per token, or none.
+ */
 export type ListedRow = {
   readonly rowId: string;
   readonly run: string | null;
@@ -32,7 +35,7 @@ export type ListedRow = {
   readonly rlWeights: Float32Array | null;
   readonly ceWeights: Float32Array | null;
   readonly refKlWeights: Float32Array | null;
-  readonly temperature: number | null;
+  readonly temperature: number | Float32Array | null;
   readonly reward: number | null;
   readonly policyVersionMin: number | null;
   readonly policyVersionMax: number | null;
@@ -74,9 +77,11 @@ export async function encodeRowList(rows: readonly ListedRow[], tokens: readonly
 }
 
 const SCALARS = [
-  'rowId', 'run', 'rollout', 'trace', 'leaf', 'group', 'env', 'taskKey', 'agent', 'status', 'seqLen', 'temperature', 'reward', 'policyVersionMin',
+  'rowId', 'run', 'rollout', 'trace', 'leaf', 'group', 'env', 'taskKey', 'agent', 'status', 'seqLen', 'reward', 'policyVersionMin',
   'policyVersionMax', 'staleness', 'multimodal', 'hasReference',
 ] as const; // prettier-ignore
+/** One number for the whole row, or one per token. */
+const VARYING = ['advantage', 'temperature'] as const;
 const STREAMS = ['rlWeights', 'ceWeights', 'refKlWeights'] as const;
 
 function columnsOf(rows: readonly ListedRow[]): Record<string, unknown> {
@@ -89,8 +94,10 @@ function columnsOf(rows: readonly ListedRow[]): Record<string, unknown> {
   for (const part of ['rl', 'ce', 'refKl'] as const) columns[`${part}Members`] = rows.map(({ members }) => members[part]);
   columns['hashes'] = Buffer.concat(rows.map(({ contentHash, signalHash }) => Buffer.from(contentHash + signalHash, 'hex')));
   columns['lossMask'] = PackedArray.of(joinBytes(rows.map(({ lossMask }) => lossMask)));
-  columns['advantage'] = rows.map(({ advantage }) => (typeof advantage === 'object' ? null : advantage));
-  columns['advantages'] = sparse(rows.map(({ advantage }) => (typeof advantage === 'object' ? advantage : null)));
+  for (const name of VARYING) {
+    columns[name] = rows.map((row) => (typeof row[name] === 'object' ? null : row[name]));
+    columns[`${name}s`] = sparse(rows.map((row) => (typeof row[name] === 'object' ? row[name] : null)));
+  }
   for (const name of STREAMS) columns[name] = sparse(rows.map((row) => row[name]));
   return columns;
 }
@@ -148,7 +155,7 @@ export async function decodeRowList(
   const pathStarts = startsOf(paths);
   const nodes = list<number>('nodes');
   const hashes = Buffer.from(columns['hashes'] as Uint8Array).toString('hex');
-  const advantages = dense(columns['advantages'], lengths);
+  const varying = { advantage: dense(columns['advantages'], lengths), temperature: dense(columns['temperatures'], lengths) };
   const streams = Object.fromEntries(STREAMS.map((name) => [name, dense(columns[name], lengths)])) as Record<(typeof STREAMS)[number], (Float32Array | null)[]>; // prettier-ignore
   const rows = lengths.map((seqLen, i) => {
     const scalars = Object.fromEntries(SCALARS.map((name) => [name, list(name)[i]])) as Pick<ListedRow, (typeof SCALARS)[number]>;
@@ -157,7 +164,8 @@ export async function decodeRowList(
     return {
       ...scalars,
       lossMask: mask.subarray(start, start + seqLen),
-      advantage: advantages[i] ?? (list<number | null>('advantage')[i] as number | null),
+      advantage: varying.advantage[i] ?? list<number | null>('advantage')[i] ?? null,
+      temperature: varying.temperature[i] ?? list<number | null>('temperature')[i] ?? null,
       rlWeights: streams.rlWeights[i] ?? null,
       ceWeights: streams.ceWeights[i] ?? null,
       refKlWeights: streams.refKlWeights[i] ?? null,

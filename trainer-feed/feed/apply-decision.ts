@@ -318,6 +318,7 @@ function applyRewound(event: EventOf<'feed.rewound'>, state: DecisionState): Ver
   state.chain.length = to;
   state.committed = to;
   state.timeline = event.data.timeline;
+  state.rewinds.push({ timeline: state.timeline, to });
   state.lease = null;
   state.checkpoints = state.checkpoints.filter(({ n }) => n <= to);
   return counts(...effects);

@@ -149,6 +149,8 @@ export type DecisionState = {
   /** Rollouts that no longer matter: their group is gone, or they were dropped. */
   readonly closed: DigestSet;
   readonly foreign: Foreign[];
+  /** Every rewind, oldest first: the timeline it began, and the batch it went back to. */
+  readonly rewinds: { readonly timeline: number; readonly to: number }[];
   /** Running baselines, by JSON text of [env, agent]. */
   readonly baselines: Map<string, number>;
   readonly totals: Totals;
@@ -175,6 +177,7 @@ export function newDecisions(identity: FeedIdentity): DecisionState {
     gone: new DigestSet(),
     closed: new DigestSet(),
     foreign: [],
+    rewinds: [],
     baselines: new Map(),
     totals: { dropped: new Map(), byLength: [], failedGroups: new Map(), trainedRows: 0, trainedTokens: 0 },
   };
