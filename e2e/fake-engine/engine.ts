@@ -188,6 +188,7 @@ async function serve(engine: Engine, apiKey: string | undefined, request: Incomi
     let faultProblem: string | undefined;
     try {
       faults = engine.faults.take({
+        method: request.method ?? 'GET',
         header: header as string | undefined,
         path,
         model: typeof model === 'string' ? model : undefined,

@@ -56,7 +56,7 @@ export type FaultKind = Fault['kind'];
 
 export const queuedFaultSchema = z.strictObject({
   faults: z.array(faultSchema).min(1),
-  /** All given conditions must hold: the exact path, the model, a text anywhere in the body. */
+  /** All given conditions must hold: the exact path, the model, a text anywhere in the body. Without a path only POSTs count, so that a health check takes none. */
   match: z.strictObject({ path: z.string().optional(), model: z.string().optional(), includes: z.string().optional() }).default({}),
   /** For how many matching requests. */
   times: z.int().min(1).default(1),
@@ -80,11 +80,11 @@ export function createFaultQueue(): FaultQueue {
   return {
     add: (entry) => void entries.push(queuedFaultSchema.parse(entry)),
     clear: () => (entries = []),
-    take: ({ header, path, model, body }) => {
+    take: ({ method, header, path, model, body }) => {
       const own = header === undefined ? [] : z.union([z.array(faultSchema), faultSchema.transform((f) => [f])]).parse(JSON.parse(header));
       const entry = entries.find(
         ({ match }) =>
-          (match.path === undefined || match.path === path) &&
+          (match.path === undefined ? method === 'POST' : match.path === path) &&
           (match.model === undefined || match.model === model) &&
           (match.includes === undefined || body.includes(match.includes)),
       );

@@ -12,6 +12,8 @@ const REASONING_HEAD = 8;
 /** To tell a re-tokenised stretch from a dropped one: this many ids of the old completion must turn up again this soon. */
 const RESYNC_IDS = 6;
 const RESYNC_WITHIN = 64;
+/** No spelling of a text is this many times shorter than another. */
+const LEFT_OUT_RATIO = 8;
 
 export type Fork = { readonly reason: ForkReason | null; readonly samePrompt: boolean };
 
@@ -160,14 +162,19 @@ function hasReasoning(graph: TraceGraph, node: number): boolean {
   return PARTS.some((name, part) => REASONING.has(name) && partOf(graph.prints, node, part) !== 0);
 }
 
-/** Whether the completion goes on in the prompt soon after the place where the two part: only the spelling of a stretch differs. */
+/**
+ * Whether the completion goes on in the prompt soon after the place where the two part: only the spelling of a stretch differs. A stretch with nothing, or next to
+ * nothing, in its place was left out, not spelled another way.
+ */
 function goesOn(graph: TraceGraph, { prompt }: Request, walk: Walk, chain: readonly number[], found: Difference): boolean {
   const end = (graph.starts[found.node] as number) + (graph.lengths[found.node] as number);
   const here = (graph.starts[found.node] as number) + found.id;
   const offset = walk.offset + chain.slice(0, found.at).reduce((sum, node) => sum + (graph.lengths[node] as number), found.id);
   for (let from = here + 1; from + RESYNC_IDS <= end && from - here <= RESYNC_WITHIN; from++) {
     const window = graph.ids.subarray(from, from + RESYNC_IDS);
-    for (let shift = 0; shift <= RESYNC_WITHIN; shift++) if (window.every((id, i) => prompt?.[offset + shift + i] === id)) return true;
+    for (let shift = 0; shift <= RESYNC_WITHIN; shift++) {
+      if (window.every((id, i) => prompt?.[offset + shift + i] === id)) return shift * LEFT_OUT_RATIO > from - here;
+    }
   }
   return false;
 }

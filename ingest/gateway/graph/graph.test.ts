@@ -78,6 +78,15 @@ test('thinking that the harness does not send back is dropped reasoning too, and
   }
 });
 
+test('short thinking before a long answer that the template drops is dropped reasoning, although the answer goes on soon after', () => {
+  const trace = newTrace();
+  const m1 = [user('first')];
+  const a1 = assistant('one two three four five six seven eight', { reasoning_content: 'a few words' });
+  chat(trace, m1, a1);
+  const next = chat(trace, [...m1, a1, user('second')], assistant('two'), { template: { dropReasoning: true } });
+  assert.deepEqual([next.forkReason, next.extends], ['reasoning_dropped', false]);
+});
+
 test('BPE drift inside the completion: re-tokenised, and not taken for dropped reasoning where there is some', () => {
   for (const reasoning of [null, 'r1 r2 r3 r4 r5 r6 r7 r8 r9']) {
     const trace = newTrace();
