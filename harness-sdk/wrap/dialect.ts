@@ -92,6 +92,7 @@ export function without(map: JsonMap, keys: ReadonlySet<string>): JsonMap {
 export function errorOf(value: unknown, statusCode?: number): ErrorInfo {
   const error = isMap(value) ? (isMap(value['error']) ? value['error'] : value) : {};
   const type = textOf(error['type']) ?? textOf(error['code']) ?? '';
-  const message = textOf(error['message']) ?? (isSilent(value) ? '' : JSON.stringify(value));
+  const text = textOf(value) ?? (isSilent(value) ? '' : JSON.stringify(value));
+  const message = textOf(error['message']) ?? (text === '' && statusCode !== undefined ? `status ${statusCode}` : text);
   return { type: type === '' ? 'upstream_error' : type, message, ...(statusCode !== undefined && { statusCode }) };
 }

@@ -29,6 +29,7 @@ const PATHS: readonly (readonly [RegExp, Dialect])[] = [
 ];
 /** A body longer than this is not held for the record; the call is recorded without its answer. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
+const MAX_ERROR_BYTES = 256 * 1024;
 
 /** Calls that are no POST to one of these APIs, or made outside of a trace, pass by unrecorded. */
 export function recordingFetch(base: typeof fetch = fetch, options: RecordingOptions = {}): typeof fetch {
@@ -47,8 +48,29 @@ export function recordingFetch(base: typeof fetch = fetch, options: RecordingOpt
       open.finish(NO_ANSWER, errorInfo(error), true);
       throw error;
     }
+    if (!response.ok) {
+      // of a copy: a client that will try again does not read what was wrong
+      void errorBody(response.clone()).then((text) => open.finish(NO_ANSWER, errorOf(parsed(text), response.status), false));
+      return response;
+    }
     return watchResponse(response, watcherOf(open, begun, response));
   };
+}
+
+/** The beginning of the body, as far as it comes. */
+async function errorBody(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > MAX_ERROR_BYTES) break;
+    }
+  } catch {
+    // the connection broke: what came is all there is
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 type Begun = {
@@ -138,7 +160,7 @@ const UNFINISHED: ErrorInfo = { type: 'unfinished', message: 'the trace ended be
 
 function watcherOf(open: OpenCall, begun: Begun, response: Response): Watcher {
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
-  const watcher = response.ok && isStream ? streamWatcher(open, begun) : bodyWatcher(open, begun, response);
+  const watcher = isStream ? streamWatcher(open, begun) : bodyWatcher(open, begun, response);
   open.onTraceEnd(() => watcher.stop(UNFINISHED));
   return {
     bytes: (chunk) => watcher.bytes(chunk),
@@ -163,7 +185,8 @@ function streamWatcher(open: OpenCall, { dialect }: Begun): Watching {
         if (isLast) {
           isComplete = true;
           // recorded before the caller sees the end, so that its next call finds these nodes
-          open.finish(fold.answer(), undefined, false);
+          const answer = fold.answer();
+          open.finish(answer, undefined, answer.error !== undefined);
         }
       }
     },
@@ -194,7 +217,6 @@ function bodyWatcher(open: OpenCall, { dialect }: Begun, response: Response): Wa
       if (bytes > MAX_BODY_BYTES)
         return open.finish(NO_ANSWER, { type: 'answer_too_large', message: `the answer has ${bytes} bytes` }, true);
       const body = parsed(Buffer.concat(chunks).toString('utf8'));
-      if (!response.ok) return open.finish(NO_ANSWER, errorOf(body, response.status), false);
       if (!isMap(body))
         return open.finish(
           NO_ANSWER,
