@@ -97,7 +97,7 @@ export async function openRowFile(options: RowFileOptions): Promise<RowFile> {
       const { bytes, columns } = shapeOf(tokens);
       return keep(bytes, columns, (target) => writeColumns(tokens, target));
     },
-    keepScores: (logprobs) => keep(logprobs.bytes.length, HAS.scores, (target) => void target.set(logprobs.bytes)),
+    keepScores: (logprobs) => keep(logprobs.bytes.length, HAS.scores, (target) => target.set(logprobs.bytes)),
     release: (ref) => {
       const segment = segments.get(ref.segment);
       if (segment !== undefined) segment.live -= ref.bytes;

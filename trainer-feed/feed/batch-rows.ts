@@ -1,0 +1,72 @@
+/**
+ * The rows of cut batches: in memory for those in use, on disk until no checkpoint needs them, and made again from the row list and the row file when a file is gone. A file
+ * is a row list with tokens under a hash.
+ */
+import { hash } from 'node:crypto';
+import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { decodeRowList, encodeRowList, type ListedRow, type RowTokens } from '../../events/row-list.ts';
+import { makeDurable } from '../../store/blobs/durable-folders.ts';
+import type { Row, RowStatus } from '../cut/row.ts';
+import { listedRow } from './cut-batch.ts';
+
+export type BatchName = { readonly n: number; readonly batchId: string };
+
+export type BatchRows = {
+  /** Rows of a batch that was just cut. Durable on this machine when it resolves. */
+  readonly put: (batch: BatchName, rows: readonly Row[]) => Promise<void>;
+  /** null = neither in memory nor on disk. */
+  readonly get: (batch: BatchName) => Promise<readonly Row[] | null>;
+  /** Forgets every batch but these, and from memory all but the first `inMemory` of them. */
+  readonly keep: (batches: readonly BatchName[], inMemory: number) => Promise<void>;
+};
+
+export async function openBatchRows(directory: string): Promise<BatchRows> {
+  await makeDurable(directory);
+  const memory = new Map<string, readonly Row[]>();
+  const nameOf = ({ n, batchId }: BatchName): string => `${String(n).padStart(10, '0')}-${batchId.slice(0, 32)}.batch`;
+  return {
+    put: async (batch, rows) => {
+      memory.set(nameOf(batch), rows);
+      await writeRows(join(directory, nameOf(batch)), rows);
+    },
+    get: async (batch) => {
+      const known = memory.get(nameOf(batch));
+      if (known !== undefined) return known;
+      const rows = await readRows(join(directory, nameOf(batch)));
+      if (rows !== null) memory.set(nameOf(batch), rows);
+      return rows;
+    },
+    keep: async (batches, inMemory) => {
+      const names = batches.map(nameOf);
+      const inUse = new Set(names.slice(0, inMemory));
+      for (const name of memory.keys()) if (!inUse.has(name)) memory.delete(name);
+      const wanted = new Set(names);
+      for (const file of await readdir(directory)) if (!wanted.has(file)) await rm(join(directory, file), { force: true });
+    },
+  };
+}
+
+async function writeRows(path: string, rows: readonly Row[]): Promise<void> {
+  const body = await encodeRowList(rows.map(listedRow), rows);
+  const file = await open(`${path}.part`, 'w', 0o600);
+  try {
+    await file.writev([hash('sha256', body, 'buffer'), body]);
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
+  await rename(`${path}.part`, path);
+}
+
+async function readRows(path: string): Promise<readonly Row[] | null> {
+  const bytes = await readFile(path).catch(() => null);
+  if (bytes === null || bytes.length < 32 || !hash('sha256', bytes.subarray(32), 'buffer').equals(bytes.subarray(0, 32))) return null;
+  const { rows, tokens } = await decodeRowList(bytes.subarray(32));
+  return tokens === null ? null : rows.map((row, i) => rowOf(row, tokens[i] as RowTokens));
+}
+
+/** A listed row with its tokens. */
+export function rowOf(listed: ListedRow, tokens: RowTokens): Row {
+  return { ...listed, status: listed.status as RowStatus, ...tokens };
+}

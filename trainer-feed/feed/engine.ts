@@ -1,0 +1,433 @@
+/**
+ * Runs one feed: reads both topics, folds, decides, appends what it decided and goes on only when that was read back. Everything it holds is derived from the log; a
+ * checkpoint makes a restart quick. It may be killed at any instant, and several may run over one log: what counts is what the log says first.
+ */
+import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
+import type { Clock } from '../../base/clock.ts';
+import { withDeadline } from '../../base/deadline.ts';
+import { withLinkedSignal } from '../../base/linked-signal.ts';
+import type { Random } from '../../base/random.ts';
+import { retry } from '../../base/retry.ts';
+import { recordBaselines } from '../cut/running-baseline.ts';
+import { decodeRowList } from '../../events/row-list.ts';
+import type { BlobStore } from '../../store/blobs/blob-store.ts';
+import type { EventLog } from '../../store/log/event-log.ts';
+import type { Row } from '../cut/row.ts';
+import { memberTrace } from '../groups/member-trace.ts';
+import { rolloutKey } from '../groups/keys.ts';
+import type { GroupFacts } from '../groups/group-facts.ts';
+import type { Verdict } from './apply-decision.ts';
+import type { BatchName } from './batch-rows.ts';
+import { cutBatch } from './cut-batch.ts';
+import { forgottenUpTo, lastCut, type BatchRecord } from './decision-state.ts';
+import { draftId, recordOf, type Draft } from './draft.ts';
+import type { FeedFold } from './fold.ts';
+import { failDraft, groupDecisions, newGroupNotes, nextDeadline, type GroupNotes } from './group-decisions.ts';
+import { nextCut, type CutterContext, type CutWait, type Yields } from './next-cut.ts';
+import { openFeedFiles, type FeedFiles, type FeedOrigin } from './open-feed.ts';
+import { feedEventOf, readDecisions, readFacts } from './read-topics.ts';
+import { regatherRows } from './regather-rows.ts';
+import { externalizeLists } from './resolve-lists.ts';
+import { groupPolicyOf } from './spec.ts';
+
+/** Where a crash test may end the process. */
+export type FeedPoint =
+  'feed-before-cut' | 'feed-after-cut' | 'feed-prepared' | 'feed-leased' | 'feed-committed' | 'feed-rewound' | 'feed-checkpoint';
+
+export type FeedPorts = {
+  readonly events: EventLog;
+  readonly feeds: EventLog;
+  readonly blobs: BlobStore;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly reached: (point: FeedPoint) => void;
+  /** Told about what went wrong and is tried again. */
+  readonly onTrouble: (error: unknown, feed: string) => void;
+  /** Keys of the groups of a batch of another feed, live timeline; null = not cut yet. */
+  readonly groupsOf: (feed: string, n: number) => readonly string[] | null;
+  /** What reducers and teachers still owe a group. */
+  readonly owed: (fold: FeedFold, group: GroupFacts) => readonly string[];
+};
+
+export type FeedLimits = {
+  /** Log bytes per partition that one pass reads. */
+  readonly passBytes: number;
+  /** A checkpoint at most this often, milliseconds. */
+  readonly checkpointMs: number;
+  /** Reading pauses while a commit is waited for and more rollouts are at hand than this, and than so many times the last batch. */
+  readonly leastRollouts: number;
+  readonly poolBatches: number;
+};
+export const FEED_LIMITS: FeedLimits = { passBytes: 1024 * 1024, checkpointMs: 15_000, leastRollouts: 10_000, poolBatches: 16 };
+
+/** What the feed last found about itself; for status and for waiting requests. */
+export type FeedView = { readonly caughtUp: boolean; readonly paused: boolean; readonly wait: CutWait | null; readonly ended: boolean };
+
+const READ_BACK_MS = 30_000;
+const IDLE_MS = 5_000;
+const NO_VIEW: FeedView = { caughtUp: false, paused: false, wait: null, ended: false };
+
+export class FeedEngine {
+  readonly origin: FeedOrigin;
+  readonly #ports: FeedPorts;
+  readonly #limits: FeedLimits;
+  #files: FeedFiles | null = null;
+  #notes: GroupNotes = newGroupNotes();
+  #yields: Yields = new Map();
+  #view: FeedView = NO_VIEW;
+  #trouble: string | null = 'it starts';
+  /** Counts changes that a waiting request may care about. */
+  #version = 0;
+  #woken = Promise.withResolvers<void>();
+  #kick = Promise.withResolvers<void>();
+  readonly #pending = new Map<string, (verdict: Verdict) => void>();
+  /** A batch whose rows are wanted and are not at hand: the feed is folded anew, forgetting nothing above. */
+  #wanted: number | null = null;
+  #keptFor = '';
+  #checkpointAt = 0;
+  #checkpointOf = '';
+
+  constructor(origin: FeedOrigin, ports: FeedPorts, limits: FeedLimits = FEED_LIMITS) {
+    this.origin = origin;
+    this.#ports = ports;
+    this.#limits = limits;
+  }
+
+  /** The state, or null while it is being opened (`trouble` says why). It must not be changed, and not be kept over an await. */
+  get fold(): FeedFold | null {
+    return this.#files?.fold ?? null;
+  }
+
+  get view(): FeedView {
+    return this.#view;
+  }
+
+  get trouble(): string | null {
+    return this.#trouble;
+  }
+
+  get notes(): GroupNotes {
+    return this.#notes;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  get yields(): Yields {
+    return this.#yields;
+  }
+
+  /** Runs until the signal aborts. What goes wrong is told and tried again from the last checkpoint. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, random, onTrouble } = this.#ports;
+    try {
+      await retry(() => this.#keepRunning(signal), {
+        clock,
+        random,
+        signal,
+        backoff: { firstMs: 50, maxMs: 10_000 },
+        classify: () => (signal.aborted ? 'permanent' : 'retry'),
+        onRetry: (error) => {
+          this.#trouble = error instanceof Error ? error.message : String(error);
+          if (!isTapedeckError(error, 'cache_corrupt')) onTrouble(error, this.origin.feed);
+        },
+      });
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  async #keepRunning(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) await this.#runOnce(signal);
+  }
+
+  /** Until the signal aborts, or until the state must be folded anew. */
+  async #runOnce(signal: AbortSignal): Promise<void> {
+    const { events, feeds, blobs } = this.#ports;
+    const above = this.#wanted;
+    const files = await openFeedFiles(this.origin, { feeds, blobs, partitions: events.partitions, forgetNothingAbove: above }, signal);
+    this.#notes = newGroupNotes();
+    this.#yields = new Map();
+    this.#view = NO_VIEW;
+    this.#keptFor = '';
+    this.#files = files;
+    this.#trouble = null;
+    try {
+      while (!signal.aborted && !this.#mustBeginAnew(files)) await this.#pass(files, signal);
+      if (signal.aborted && this.#wanted === null) await this.#checkpoint(files, true);
+    } catch (error) {
+      if (isTapedeckError(error, 'cache_corrupt')) await files.discard();
+      throw error;
+    } finally {
+      this.#files = null;
+      this.#view = NO_VIEW;
+      files.close();
+    }
+  }
+
+  /** Whether what is wanted was let go. What is wanted and only not read yet will come. */
+  #mustBeginAnew({ fold, forgetsNothingAbove }: FeedFiles): boolean {
+    if (fold.rebuildAbove !== null) this.#wanted = Math.min(fold.rebuildAbove, this.#wanted ?? Infinity);
+    if (this.#wanted !== null && forgetsNothingAbove > this.#wanted) return true;
+    this.#wanted = null;
+    return false;
+  }
+
+  /** One round: read, decide, append; or wait when there is nothing to do. */
+  async #pass(files: FeedFiles, signal: AbortSignal): Promise<void> {
+    const { fold } = files;
+    const caughtUp = await this.#read(files, signal);
+    if (fold.rebuildAbove !== null) return;
+    if (!fold.decisions.deleted) {
+      const drafts = this.#groupDrafts(files, caughtUp);
+      if (drafts.length > 0) return this.#append(drafts, signal);
+      if (await this.#cut(files, caughtUp, signal)) return;
+    }
+    await this.#keepRows(files, signal);
+    this.#changed();
+    await this.#checkpoint(files, false);
+    if (caughtUp || this.#view.paused) await this.#idle(files, signal);
+  }
+
+  /** Returns whether everything was read that was there. */
+  async #read({ fold }: FeedFiles, signal: AbortSignal): Promise<boolean> {
+    const { events, feeds, blobs } = this.#ports;
+    await readDecisions(fold, feeds, this.origin.partition, blobs, ({ id, verdict }) => {
+      this.#pending.get(id)?.(verdict);
+      this.#pending.delete(id);
+    }, signal); // prettier-ignore
+    const paused = this.#isFull(fold);
+    const caughtUp = !paused && (await readFacts(fold, events, blobs, this.#limits.passBytes, signal));
+    this.#view = { ...this.#view, caughtUp, paused };
+    return caughtUp;
+  }
+
+  /** Nothing can be cut before a commit, and more than enough is at hand: the log keeps the rest. */
+  #isFull(fold: FeedFold): boolean {
+    if (this.#view.wait?.kind !== 'commit') return false;
+    const lately = fold.decisions.batches.get(lastCut(fold.decisions))?.counts.rollouts ?? 0;
+    return fold.facts.rollouts.size > Math.max(this.#limits.leastRollouts, lately * this.#limits.poolBatches);
+  }
+
+  #groupDrafts(files: FeedFiles, caughtUp: boolean): Draft[] {
+    const { clock, owed } = this.#ports;
+    const { fold } = files;
+    const drafts = groupDecisions({
+      fold,
+      notes: this.#notes,
+      policyOf: (env) => groupPolicyOf(this.origin.resolved, env),
+      owed: (group) => owed(fold, group),
+      now: clock.nowMicros(),
+      caughtUp,
+    });
+    const baselines = new Map(fold.decisions.baselines);
+    return drafts.map((draft) => (draft.type === 'group.ready' ? this.#withBaselines(draft, files, baselines) : draft));
+  }
+
+  /** Running baselines move in the order of ready decisions: the decision records them. */
+  #withBaselines(draft: Extract<Draft, { type: 'group.ready' }>, { fold, rows }: FeedFiles, state: Map<string, number>): Draft {
+    const { cut } = this.origin.resolved;
+    const run = draft.run ?? '';
+    const names = draft.data.members as readonly { readonly rollout: string; readonly trace: string }[];
+    const facts = names.map(({ rollout }) => fold.facts.rollouts.get(rolloutKey(run, rollout)));
+    const env = facts[0]?.start?.env ?? '';
+    if ((cut.envOf(env)?.algorithm.baseline ?? null) === null) return draft;
+    const members = names.flatMap(({ trace }, i) =>
+      facts[i] === undefined ? [] : [memberTrace(facts[i], trace, rows, fold.decisions.foreign)],
+    );
+    const recorded = recordBaselines(cut, { group: draft.data.group, env, readyAt: 0, members, baselines: null }, state);
+    if (recorded === null) return draft;
+    const after = Object.fromEntries(recorded.steps.map((step) => [JSON.stringify([step.env, step.agent]), step.after]));
+    return { ...draft, data: { ...draft.data, baselines: [...recorded.baselines], baselinesAfter: after } };
+  }
+
+  /** Cuts the next batch if it can be cut. True when something was appended. */
+  async #cut(files: FeedFiles, caughtUp: boolean, signal: AbortSignal): Promise<boolean> {
+    const context = this.#cutter(files, caughtUp);
+    const next = await nextCut(context);
+    const isWait = next.kind === 'wait';
+    this.#view = { ...this.#view, wait: isWait ? next.wait : null, ended: next.kind === 'end' };
+    if (isWait || next.kind === 'end') return false;
+    if (next.kind === 'drop') return this.#append(next.drafts, signal).then(() => true);
+    const batch =
+      next.kind === 'again'
+        ? await this.#again(files, next.link.offset, signal)
+        : await cutBatch(context, next.n, next.groups, this.#ports.blobs, signal);
+    if (batch.draft === null) {
+      const { groups } = next as Extract<typeof next, { kind: 'cut' }>;
+      return this.#append(groups.map((group) => failDraft(context, group, [], 'nothing_to_train')), signal).then(() => true); // prettier-ignore
+    }
+    this.#ports.reached('feed-before-cut');
+    await this.#append([batch.draft], signal);
+    this.#ports.reached('feed-after-cut');
+    if (batch.rows.length > 0) await files.batches.put({ n: lastCut(files.fold.decisions) + 1, batchId: batch.batchId }, batch.rows);
+    return true;
+  }
+
+  #cutter({ fold, rows }: FeedFiles, caughtUp: boolean): CutterContext {
+    const { resolved } = this.origin;
+    const { membership } = resolved.spec;
+    const other = membership === 'recut' ? null : membership.slice('as:'.length);
+    return {
+      fold,
+      resolved,
+      load: rows,
+      yields: this.#yields,
+      caughtUp,
+      now: this.#ports.clock.nowMicros(),
+      given: other === null ? null : (n) => this.#ports.groupsOf(other, n),
+    };
+  }
+
+  /** The same batch once more, on the timeline that replays it. */
+  async #again({ fold }: FeedFiles, offset: number, signal: AbortSignal): Promise<{ rows: readonly Row[]; draft: Draft; batchId: string }> {
+    const { feeds } = this.#ports;
+    const chunk = await feeds.read(this.origin.partition, offset, { maxBytes: 1, signal });
+    const event = chunk.records[0] === undefined ? null : feedEventOf(chunk.records[0].value, this.origin.project);
+    if (event?.type !== 'batch.cut' || chunk.records[0]?.offset !== offset) {
+      throw new TapedeckError(
+        'log_corrupt',
+        `the log of feed ${this.origin.feed} has no batch at ${offset}, where its state says there is one`,
+      );
+    }
+    const { n, batchId } = event.data;
+    const data = { ...event.data, timeline: fold.decisions.timeline };
+    return { rows: [], batchId, draft: { type: 'batch.cut', run: event.run, key: [n, batchId], data } };
+  }
+
+  /** Appends and reads back. */
+  async #append(drafts: readonly Draft[], signal: AbortSignal): Promise<void> {
+    const { feeds, blobs, clock } = this.#ports;
+    const records = [];
+    for (const draft of drafts) {
+      const slim = await externalizeLists(draft, blobs, signal);
+      records.push(recordOf(this.origin.project, slim, draftId(this.origin.project, draft), clock.nowMicros()));
+    }
+    await feeds.append(this.origin.partition, records, signal);
+  }
+
+  /**
+   * Appends one decision of a request and resolves with what became of it once it was read back. `id` is the event's. Errors: those of an append; `not_ready` when the
+   * feed is not running, `deadline_exceeded` when it is not read back in time (the decision may still count).
+   */
+  async propose(draft: Draft, id: string, signal?: AbortSignal): Promise<Verdict> {
+    const { feeds, clock } = this.#ports;
+    if (this.fold === null) throw new TapedeckError('not_ready', `feed ${this.origin.feed} is not ready: ${this.#trouble ?? 'it starts'}`);
+    const { promise, resolve } = Promise.withResolvers<Verdict>();
+    this.#pending.set(id, resolve);
+    try {
+      await feeds.append(this.origin.partition, [recordOf(this.origin.project, draft, id, clock.nowMicros())], signal);
+      this.#kick.resolve();
+      return await withDeadline(clock, READ_BACK_MS, 'a decision to be read back', () => promise, signal);
+    } finally {
+      this.#pending.delete(id);
+    }
+  }
+
+  /** Waits until something changed since `version`, or `ms` passed. Rejects when the signal aborts. */
+  async waitForChange(version: number, ms: number, signal?: AbortSignal): Promise<void> {
+    if (this.#version !== version) return;
+    const { promise } = this.#woken;
+    await withLinkedSignal([signal], async (linked) => {
+      const stop = new AbortController();
+      const onAbort = (): void => stop.abort(linked.reason);
+      linked.addEventListener('abort', onAbort, { once: true });
+      try {
+        await Promise.race([promise, this.#ports.clock.sleep(ms, stop.signal)]);
+      } finally {
+        linked.removeEventListener('abort', onAbort);
+        stop.abort();
+      }
+    });
+  }
+
+  /** The rows of a batch of the live chain, or null when they are being made again from the log: ask again after the next change. */
+  async rowsOf(batch: BatchName, signal?: AbortSignal): Promise<readonly Row[] | null> {
+    const files = this.#files;
+    if (files === null) return null;
+    const known = await files.batches.get(batch);
+    if (known !== null) return known;
+    const record = files.fold.decisions.batches.get(batch.n);
+    const gathered = record === undefined || record.batchId !== batch.batchId ? null : await this.#regather(files, record, signal);
+    if (gathered === null) {
+      this.#wanted = Math.min(this.#wanted ?? Infinity, batch.n - 1);
+      this.#kick.resolve();
+    }
+    return gathered;
+  }
+
+  async #regather(files: FeedFiles, record: BatchRecord, signal?: AbortSignal): Promise<readonly Row[] | null> {
+    if (record.rows === null) return null;
+    const { rows: listed } = await decodeRowList(await this.#ports.blobs.get(record.rows.sha256, signal));
+    try {
+      const rows = regatherRows(files.fold, listed, files.rows);
+      await files.batches.put(record, rows);
+      return rows;
+    } catch (error) {
+      if (!isTapedeckError(error, 'cache_corrupt')) throw error;
+      return null;
+    }
+  }
+
+  /** Rows that may still be asked for stay, the next ones in memory. */
+  async #keepRows({ fold, batches }: FeedFiles, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const { decisions } = fold;
+    const { keepCheckpoints } = this.origin.resolved.spec;
+    const resumable = decisions.checkpoints.slice(-keepCheckpoints)[0]?.n ?? decisions.committed;
+    const from = Math.min(forgottenUpTo(decisions), resumable);
+    const due = decisions.chain.slice(decisions.committed);
+    const state = [decisions.timeline, decisions.committed, decisions.chain.length, resumable].join();
+    if (state === this.#keptFor) return;
+    this.#keptFor = state;
+    const kept = [...due, ...decisions.replay, ...decisions.chain.slice(from, decisions.committed).toReversed()];
+    await batches.keep(kept, 2);
+  }
+
+  /** Tells waiting requests to look again. */
+  #changed(): void {
+    this.#version++;
+    this.#woken.resolve();
+    this.#woken = Promise.withResolvers<void>();
+  }
+
+  async #checkpoint(files: FeedFiles, now: boolean): Promise<void> {
+    const { clock, reached } = this.#ports;
+    const { fold } = files;
+    const of = [fold.nextDecision, ...fold.facts.positions].join();
+    if (of === this.#checkpointOf || (!now && clock.monotonicMs() - this.#checkpointAt < this.#limits.checkpointMs)) return;
+    await files.checkpoint();
+    this.#checkpointAt = clock.monotonicMs();
+    this.#checkpointOf = of;
+    reached('feed-checkpoint');
+  }
+
+  /** Waits for an append to either topic, a request, or the next deadline. */
+  async #idle({ fold }: FeedFiles, signal: AbortSignal): Promise<void> {
+    const { events, feeds, clock } = this.#ports;
+    const deadline = (nextDeadline(this.#notes) - clock.nowMicros()) / 1000;
+    const ms = Math.max(1, Math.min(IDLE_MS, deadline));
+    const stop = new AbortController();
+    const onAbort = (): void => stop.abort(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    const elsewhere = Array.from({ length: feeds.partitions }, () => Number.MAX_SAFE_INTEGER);
+    elsewhere[this.origin.partition] = fold.nextDecision;
+    const quiet = (error: unknown): void => {
+      if (!stop.signal.aborted) throw error;
+    };
+    try {
+      await Promise.race([
+        this.#kick.promise,
+        feeds.waitForAppend(elsewhere, ms, stop.signal).catch(quiet),
+        this.#view.paused
+          ? clock.sleep(ms, stop.signal).catch(quiet)
+          : events.waitForAppend(fold.facts.positions, ms, stop.signal).catch(quiet),
+      ]);
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      stop.abort();
+    }
+    this.#kick = Promise.withResolvers<void>();
+  }
+}

@@ -1,0 +1,51 @@
+/** Rows of a batch again, from its row list and the facts of its rollouts: for a batch that somebody else cut, or whose file is gone. The decision is read, never made again. */
+import { TapedeckError } from '../../base/errors.ts';
+import type { ListedRow, RowTokens } from '../../events/row-list.ts';
+import type { Row } from '../cut/row.ts';
+import { rolloutKey } from '../groups/keys.ts';
+import type { LoadColumns } from '../groups/member-trace.ts';
+import type { TraceFacts } from '../groups/rollout-facts.ts';
+import { rowOf } from './batch-rows.ts';
+import type { FeedFold } from './fold.ts';
+
+/** Throws `cache_corrupt` when facts are not at hand or do not fit the list: the feed is then folded anew. */
+export function regatherRows(fold: FeedFold, listed: readonly ListedRow[], load: LoadColumns): Row[] {
+  return listed.map((row) => {
+    const trace = fold.facts.rollouts.get(rolloutKey(row.run ?? '', row.rollout))?.traces.get(row.trace);
+    if (trace === undefined)
+      throw new TapedeckError('cache_corrupt', `the facts of row ${row.rowId} are not at hand: the feed is folded anew`);
+    return rowOf(row, tokensOf(row, trace, load));
+  });
+}
+
+function tokensOf(row: ListedRow, trace: TraceFacts, load: LoadColumns): RowTokens {
+  const { seqLen, lossMask, nodes, hasReference } = row;
+  const tokenIds = new Int32Array(seqLen);
+  const logprobs = new Float32Array(seqLen);
+  const refLogprobs = hasReference ? new Float32Array(seqLen) : null;
+  let at = 0;
+  for (const index of nodes) {
+    const tokens = trace.nodes.get(index)?.tokens;
+    if (tokens === undefined || tokens === null || tokens.at === null) throw unfit(row);
+    const columns = load.tokens(tokens.at, tokens.length, tokens.masked);
+    const late = trace.references.get(index);
+    const reference = late === undefined ? columns.referenceLogprobs : load.scores(late.at);
+    const take = Math.min(tokens.length, seqLen - at);
+    for (let i = 0, sampled = 0; i < take; i++) {
+      tokenIds[at + i] = columns.ids[i] as number;
+      if (columns.mask[i] !== 1) continue;
+      if (lossMask[at + i] === 1) {
+        logprobs[at + i] = columns.logprobs?.[sampled] ?? 0;
+        if (refLogprobs !== null) refLogprobs[at + i] = reference?.[sampled] ?? 0;
+      }
+      sampled++;
+    }
+    at += take;
+  }
+  if (at !== seqLen) throw unfit(row);
+  return { tokenIds, logprobs, refLogprobs };
+}
+
+function unfit(row: ListedRow): TapedeckError {
+  return new TapedeckError('cache_corrupt', `the facts at hand do not make up row ${row.rowId}: the feed is folded anew`);
+}
