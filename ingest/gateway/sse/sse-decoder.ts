@@ -86,7 +86,8 @@ function append(r: Reader, chunk: Uint8Array): void {
 }
 
 function findByte(r: Reader, byte: number, from: number): number {
-  return r.bytes.subarray(0, r.length).indexOf(byte, from);
+  const at = r.bytes.indexOf(byte, from);
+  return at < r.length ? at : -1;
 }
 
 /** The position of the next CR or LF that ends a line; -1 when the open line goes on. */
@@ -146,7 +147,8 @@ function readBlock(r: Reader, raw: Uint8Array, problem: Problem | null): SseEven
   let data: string | null = null;
   for (let i = 0; i < r.lines.length; i += 2) {
     const [start, stop] = [r.lines[i] as number, r.lines[i + 1] as number];
-    const colon = r.bytes.subarray(0, stop).indexOf(COLON, start);
+    const found = r.bytes.indexOf(COLON, start);
+    const colon = found < stop ? found : -1;
     if (colon === start) continue; // a comment
     const nameEnd = colon < 0 ? stop : colon;
     const from = colon < 0 ? stop : colon + (r.bytes[colon + 1] === SPACE && colon + 1 < stop ? 2 : 1);
