@@ -1,0 +1,227 @@
+/** What may not happen whatever dies: a client that saw "done" and a log that does not have it. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import OpenAI from 'openai';
+import { seededRandom } from '../../base/random.ts';
+import { startFakeEngine, type FakeEngine } from '../fake-engine/engine.ts';
+import { audit } from '../proof.ts';
+import { temporaryFolder } from '../server.ts';
+import { startGatewayServer, vllmUpstream, type GatewayServer, type MadeTrace } from './gateway-server.ts';
+import { nodesOf, pathIds, provesIdentity } from './token-identity.ts';
+
+const KILLS = Number(process.env['TAPEDECK_GATEWAY_KILLS'] ?? 4);
+const SEED = Number(process.env['TAPEDECK_SEED'] ?? Date.now() % 100_000);
+
+type Done = { readonly trace: string; readonly call: number; readonly text: string };
+
+describe(`gateway chaos, seed ${SEED}`, () => {
+  let engine: FakeEngine;
+  let gateway: GatewayServer;
+  const random = seededRandom(SEED);
+  before(async () => {
+    engine = await startFakeEngine({ seed: SEED, pace: { tokenMs: 4 } });
+    gateway = await startGatewayServer({ vllm: vllmUpstream(engine) }, { TAPEDECK_GATEWAY_STALL_MS: '2000' });
+  });
+  after(async () => {
+    await gateway.stop();
+    await engine.close();
+  });
+  const clientOf = (made: MadeTrace, maxRetries = 0): OpenAI => new OpenAI({ baseURL: made.baseUrls.openai, apiKey: made.key, maxRetries });
+
+  /** Reads a stream to its end. Throws unless the client sees a finish reason and a good end. */
+  const streamed = async (made: MadeTrace, content: string): Promise<Done> => {
+    const { data, response } = await clientOf(made)
+      .chat.completions.create({ model: 'toy', messages: [{ role: 'user', content }], stream: true })
+      .withResponse();
+    let text = '';
+    let finish: string | null = null;
+    for await (const chunk of data) {
+      text += chunk.choices[0]?.delta.content ?? '';
+      finish = chunk.choices[0]?.finish_reason ?? finish;
+    }
+    if (finish === null) throw new Error('the stream ended without a finish reason');
+    return { trace: made.trace, call: Number(response.headers.get('x-tapedeck-call')), text };
+  };
+
+  const provesDone = async (done: readonly Done[]): Promise<void> => {
+    type Row = { trace: string; index: number; node: number | null; error_type: string | null; text: string | null };
+    const rows = await gateway.sql<Row>('SELECT c.trace AS trace, toUInt32(c.index) AS index, c.node AS node, c.error_type AS error_type, n.text AS text FROM calls AS c LEFT JOIN nodes AS n ON c.trace = n.trace AND c.node = n.index'); // prettier-ignore
+    const byCall = new Map(rows.map((row) => [`${row.trace}#${row.index}`, row]));
+    for (const { trace, call, text } of done) {
+      const row = byCall.get(`${trace}#${call}`);
+      assert.ok(row !== undefined, `the client saw the end of call ${call} of ${trace}, and it is not recorded`);
+      assert.deepEqual([row.error_type, row.text], [null, text]);
+    }
+  };
+
+  test('killed in the middle of a stream: the client sees an error; the calls before are there, and the trace goes on', async () => {
+    const made = await gateway.rollout();
+    const first = await streamed(made, '1 + 1');
+    const broken = streamed(made, 'count to 2000');
+    broken.catch(() => {});
+    for (let tries = 0; (engine.requests().at(-1)?.sentTokens ?? 0) < 20 && tries < 500; tries++) await sleep(10);
+    await gateway.killAndRestart();
+    await assert.rejects(broken);
+    await provesDone([first]);
+    const again = await streamed(made, '2 + 2');
+    await provesDone([first, again]);
+    const nodes = await nodesOf(gateway, made.trace);
+    assert.deepEqual(nodes.map((n) => n.text), ['1 + 1', '1 + 1 = 2', '2 + 2', '2 + 2 = 4']); // prettier-ignore
+    assert.equal(await provesIdentity(gateway, engine.requests(), made.trace), 2);
+  });
+
+  test(`killed ${KILLS} times under load: whatever a client saw the end of is recorded, exactly`, async () => {
+    const done: Done[] = [];
+    const stop = new AbortController();
+    let failures = 0;
+    const harness = async (n: number): Promise<void> => {
+      let made: MadeTrace | null = null;
+      for (let turn = 0; !stop.signal.aborted; turn++) {
+        try {
+          if (made === null || turn % 5 === 0) made = await gateway.rollout();
+          done.push(await streamed(made, `${n} + ${turn}`));
+        } catch {
+          failures++;
+          await sleep(50);
+        }
+      }
+    };
+    const harnesses = Array.from({ length: 8 }, (_, n) => harness(n));
+    for (let kill = 0; kill < KILLS; kill++) {
+      const from = done.length;
+      for (let tries = 0; done.length < from + 10 && tries < 600; tries++) await sleep(50);
+      await sleep(random.next() * 300);
+      await gateway.killAndRestart();
+    }
+    const from = done.length;
+    for (let tries = 0; done.length < from + 10 && tries < 600; tries++) await sleep(50);
+    stop.abort();
+    await Promise.all(harnesses);
+    assert.ok(done.length >= KILLS * 10, `${done.length} answers, ${failures} failures`);
+    await provesDone(done);
+    const traces = [...new Set(done.map((d) => d.trace))];
+    for (const trace of traces.slice(-10)) {
+      const nodes = await nodesOf(gateway, trace);
+      const given = engine.requests().filter((r) => r.headers['x-session-id'] === trace);
+      for (const node of nodes.filter((n) => Boolean(n.sampled) && n.tokens !== null)) {
+        const path = pathIds(nodes, node);
+        assert.ok(given.some((r) => isStartOf(path, [...(r.promptIds ?? []), ...(r.choices[0]?.ids ?? [])])), `node ${node.index} of ${trace}`); // prettier-ignore
+      }
+    }
+    assert.deepEqual((await audit(gateway.url)).problems, []);
+  });
+
+  test('a client that never reads: its engine is held back, it counts as gone, and others are served meanwhile', async () => {
+    const made = await gateway.rollout();
+    engine.queueFault({
+      faults: [
+        { kind: 'long_line', afterTokens: 1, bytes: 8_000_000 },
+        { kind: 'long_line', afterTokens: 2, bytes: 8_000_000 },
+      ],
+      match: { includes: 'count to 3000' },
+    });
+    const body = JSON.stringify({ model: 'toy', stream: true, messages: [{ role: 'user', content: 'count to 3000' }] });
+    const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${made.key}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    );
+    socket.pause();
+    const others = await Promise.all(Array.from({ length: 5 }, async (_, i) => streamed(await gateway.rollout(), `${i} + 1`)));
+    await provesDone(others);
+    const seen = await engine.ended((r) => r.headers['x-session-id'] === made.trace);
+    socket.destroy();
+    assert.equal(seen.outcome, 'client_closed');
+    assert.ok(seen.sentTokens < (seen.choices[0]?.ids.length ?? 0));
+    type Row = { error_type: string | null };
+    let rows: Row[] = [];
+    for (let tries = 0; rows.length === 0 && tries < 100; tries++) {
+      rows = await gateway.sql<Row>('SELECT error_type FROM calls WHERE trace = {trace:String}', { trace: made.trace });
+      await sleep(50);
+    }
+    assert.notEqual(rows[0]?.error_type ?? null, null);
+  });
+
+  test('300 streams at once: all are answered and recorded to the token', async () => {
+    const made = await Promise.all(Array.from({ length: 12 }, () => gateway.rollout()));
+    const from = engine.requests().length;
+    const done = await Promise.all(
+      Array.from({ length: 300 }, (_, i) => streamed(made[i % made.length] as MadeTrace, `count to ${5 + (i % 20)}`)),
+    );
+    assert.equal(new Set(done.map((d) => `${d.trace}#${d.call}`)).size, 300);
+    await provesDone(done);
+    const requests = engine.requests(from);
+    let proved = 0;
+    for (const { trace } of made) proved += await provesIdentity(gateway, requests, trace);
+    assert.equal(proved, 300);
+  });
+});
+
+const folder = temporaryFolder('gateway-disk');
+const small = join(folder.path, 'small');
+
+function mountSmall(): string | false {
+  mkdirSync(small);
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=192m', 'tmpfs', small], { stdio: 'pipe' });
+    return false;
+  } catch {
+    return 'a small file system cannot be mounted here (needs root)';
+  }
+}
+
+const skip = mountSmall();
+
+test('a full disk: no stream ends well that is not recorded; with room again, calls go on', { skip }, async () => {
+  const engine = await startFakeEngine();
+  const gateway = await startGatewayServer({ vllm: vllmUpstream(engine) }, { TAPEDECK_DATA: small });
+  try {
+    const made = await gateway.rollout();
+    const client = new OpenAI({ baseURL: made.baseUrls.openai, apiKey: made.key, maxRetries: 0 });
+    const ask = { model: 'toy', messages: [{ role: 'user' as const, content: 'count to 4000' }] };
+    const ballast = join(small, 'ballast');
+    const { bavail, bsize } = statfsSync(small);
+    writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 64 * 1024)));
+    let finished = 0;
+    let refused = 0;
+    for (let i = 0; i < 100 && refused === 0; i++) {
+      try {
+        for await (const chunk of await client.chat.completions.create({ ...ask, stream: true }, { signal: AbortSignal.timeout(5_000) }))
+          if (chunk.choices[0]?.finish_reason != null) finished++;
+      } catch {
+        refused++;
+      }
+    }
+    assert.ok(refused > 0, 'the disk never filled up');
+    rmSync(ballast);
+    let recovered = false;
+    for (let i = 0; i < 100 && !recovered; i++) {
+      try {
+        await client.chat.completions.create({ ...ask, messages: [{ role: 'user', content: '1 + 1' }] });
+        recovered = true;
+      } catch {
+        await sleep(200);
+      }
+    }
+    assert.ok(recovered, 'it does not recover');
+    const rows = await gateway.sql<{ good: number }>(
+      'SELECT toUInt32(countIf(error_type IS NULL)) AS good FROM calls WHERE trace = {trace:String}',
+      { trace: made.trace },
+    );
+    assert.ok((rows[0]?.good ?? 0) >= finished + 1, `${finished} ended well, ${rows[0]?.good} are recorded`);
+  } finally {
+    await gateway.stop();
+    await engine.close();
+    execFileSync('umount', ['-l', small]);
+    folder.remove();
+  }
+});
+
+function isStartOf(start: readonly number[], whole: readonly number[]): boolean {
+  return start.length <= whole.length && start.every((id, i) => id === whole[i]);
+}
