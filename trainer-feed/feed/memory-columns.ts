@@ -4,11 +4,12 @@ import type { ColumnsStore, TokenColumns } from '../groups/group-facts.ts';
 import type { LoadColumns } from '../groups/member-trace.ts';
 import type { ColumnsRef } from '../groups/rollout-facts.ts';
 
-export type MemoryColumns = ColumnsStore & LoadColumns & { readonly held: () => number };
+export type MemoryColumns = ColumnsStore &
+  LoadColumns & { readonly held: () => number; /** As it is now. */ readonly copy: () => MemoryColumns };
 
-export function memoryColumns(): MemoryColumns {
-  const kept = new Map<number, TokenColumns | Float32Array>();
-  let next = 0;
+export function memoryColumns(from: ReadonlyMap<number, TokenColumns | Float32Array> = new Map()): MemoryColumns {
+  const kept = new Map(from);
+  let next = Math.max(-1, ...kept.keys()) + 1;
   const keep = (columns: TokenColumns | Float32Array): ColumnsRef => {
     kept.set(next, columns);
     return { segment: 1, start: next++, bytes: 1, crc: 0, columns: 0 };
@@ -36,5 +37,6 @@ export function memoryColumns(): MemoryColumns {
     },
     scores: (ref) => read(ref) as Float32Array,
     held: () => kept.size,
+    copy: () => memoryColumns(kept),
   };
 }

@@ -44,11 +44,10 @@ export type Decided = { group(key: string): GroupDecided; isClosed(rollout: stri
 
 export type Seal = { readonly offset: number; readonly size: number; readonly reason: 'complete' | 'deadline' | 'cancelled' };
 
-/** A group as its producers tell of it. `size` is the largest that a rollout declared. */
+/** A group as its producers tell of it. It is there as long as it has a rollout that may count, or was sealed. */
 export type GroupFacts = {
   readonly key: string;
   readonly name: GroupName;
-  size: number | null;
   seal: Seal | null;
   /** Keys of rollouts that started in it and may count. */
   readonly rollouts: Set<string>;
@@ -118,7 +117,7 @@ function applySeal(event: EventOf<'group.sealed'>, run: string, place: Place, { 
 function groupOf(facts: FeedFacts, name: GroupName, key: string): GroupFacts {
   let group = facts.groups.get(key);
   if (group === undefined) {
-    group = { key, name, size: null, seal: null, rollouts: new Set() };
+    group = { key, name, seal: null, rollouts: new Set() };
     facts.groups.set(key, group);
   }
   return group;
@@ -175,13 +174,11 @@ function applyStart(event: EventOf<'rollout.started'>, rollout: RolloutFacts, pl
     makeStraggler(facts, rollout, columns);
     return;
   }
-  const group = groupOf(facts, name, key);
-  group.size = start.size === null ? group.size : Math.max(group.size ?? 0, start.size);
   if ((decision.kind === 'sealed' || decision.kind === 'ready') && !decision.rollouts.has(rollout.key)) {
     makeStraggler(facts, rollout, columns);
     return;
   }
-  group.rollouts.add(rollout.key);
+  groupOf(facts, name, key).rollouts.add(rollout.key);
   if (decision.kind === 'ready') freeze(rollout, decision.limits[rollout.partition] ?? 0, columns.release);
 }
 
@@ -368,6 +365,7 @@ export function onSealed(key: string, rollouts: ReadonlySet<string>, { facts, co
     group.rollouts.delete(each);
     makeStraggler(facts, facts.rollouts.get(each) as RolloutFacts, columns);
   }
+  if (group.rollouts.size === 0 && group.seal === null) facts.groups.delete(key);
 }
 
 /** Members and rewards were fixed (`group.ready`): what lies at `limits` or beyond is forgotten, other rollouts do not count. */

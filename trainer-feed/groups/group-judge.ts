@@ -99,7 +99,7 @@ function judgeOpen(
 ): Verdict {
   if (group.seal?.reason === 'cancelled') return { kind: 'fail', reason: 'cancelled', rollouts };
   const { usable, failed, cancelled, running } = sortOut(counting);
-  const size = group.seal?.size ?? group.size ?? policy.size;
+  const size = group.seal?.size ?? declaredSize(counting) ?? policy.size;
   const retries = counting.filter(({ start }) => (start?.attempt ?? 0) > 0).length;
   const finished = usable.length + failed.length + cancelled - retries;
   const until = Math.min(...counting.map(({ start }) => start?.time ?? at.now)) + policy.deadline;
@@ -114,6 +114,11 @@ function judgeOpen(
   return lacking.size === 0 && at.owed.length === 0
     ? { kind: 'ready', reason, members: tracesOf(members) }
     : { kind: 'seal', reason, rollouts: members };
+}
+
+/** The largest size that a rollout declared. */
+function declaredSize(rollouts: readonly RolloutFacts[]): number | null {
+  return rollouts.reduce<number | null>((size, { start }) => (start?.size == null ? size : Math.max(size ?? 0, start.size)), null);
 }
 
 function missingRollouts(finished: number, size: number | null, running: number): string {
