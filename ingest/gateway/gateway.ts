@@ -18,7 +18,7 @@ import { createSessions } from './admin/sessions.ts';
 import { createOpenStreams } from './calls/out.ts';
 import { createRetryWindow } from './calls/retries.ts';
 import type { ServePorts } from './calls/serve-call.ts';
-import { dialectOf } from './dialect-table.ts';
+import { dialectOf } from './dialects/dialects.ts';
 import { registerCallRoutes } from './call-routes.ts';
 import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
 import { createGatewayMetrics } from './metrics.ts';

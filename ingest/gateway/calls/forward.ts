@@ -69,7 +69,7 @@ export async function forward(input: ForwardInput): Promise<Forwarded> {
       };
       continue;
     }
-    const model = upstream.modelName(trace.settings.model ?? inbound.ask.model) as string;
+    const model = upstream.modelName(trace.settings.model ?? inbound.ask.model) ?? '';
     const outbound = outboundOf(
       { ...inbound, ask: { ...inbound.ask } },
       { upstream: upstream.settings, model, settings: trace.settings, dialect: dialectOf(spoken) },

@@ -2,7 +2,7 @@
  * A streamed answer: every event goes on as it comes (in the upstream's own bytes where the dialects are the same, without the token data nobody asked for), until
  * the one from which on a harness may think that the answer is finished. That one and all after it are held until the call is durable.
  */
-import type { AnswerFold, FoldStep, Json, StreamWriter } from '../dialects/dialect.ts';
+import type { Answer, AnswerFold, FoldStep, Json, StreamWriter } from '../dialects/dialect.ts';
 import { isList, isObject } from '../dialects/json.ts';
 import { createSseDecoder } from '../sse/sse-decoder.ts';
 import { encodeSse } from '../sse/sse-encoder.ts';
@@ -231,10 +231,15 @@ class StreamRelay implements Relay {
       end: ports.clock.nowMicros(),
       chunks: this.#times.summary(),
       versions: versions.versions({ start: call.published, end: ports.policies.at(scope.project, scope.run) }),
-      response: written.ok && hasSaid ? written.value : undefined,
+      response: hasSaid ? (written.ok ? written.value : plainAnswer(answer)) : undefined,
       flags: out.isGone && error === null ? ['harness_left'] : [],
     };
   }
+}
+
+/** Where the dialect has no body for a streamed answer. */
+function plainAnswer({ id, model, choices }: Answer): Json {
+  return { id, model, choices: choices.map(({ index, message, finishReason }) => ({ index, message, finish_reason: finishReason })) };
 }
 
 /** The index of the one choice that a chunk is about; null when it is about several or none. */

@@ -1,6 +1,6 @@
 /** Token ids and log-probabilities while an answer comes in: typed arrays that grow by doubling, no object per token. */
 export class GrowingIds {
-  #array = new Uint32Array(64);
+  #array = new Uint32Array(32);
   length = 0;
 
   push(id: number): void {
@@ -24,7 +24,7 @@ export class GrowingIds {
 
 /** Rounded to float32, as the engine sampled them. */
 export class GrowingFloats {
-  #array = new Float32Array(64);
+  #array = new Float32Array(32);
   length = 0;
 
   push(value: number): void {

@@ -37,7 +37,8 @@ export function createUpstreamPool({ upstreams, clock }: PoolOptions): UpstreamP
       if (all.length === 0) return fail('upstream_unavailable', 'no upstream is configured; set TAPEDECK_UPSTREAMS (docs/gateway.md)');
       const named = pinned === null ? all : all.filter(({ settings }) => settings.name === pinned);
       if (named.length === 0) return fail('upstream_unavailable', `no upstream is called ${pinned}; there are: ${names(all)}`);
-      const serving = named.filter((upstream) => upstream.modelName(model) !== null);
+      // token-in routes need not name a model
+      const serving = model === '' ? named : named.filter((upstream) => upstream.modelName(model) !== null);
       if (serving.length === 0)
         return fail('model_unknown', `no upstream serves the model ${JSON.stringify(model)}; there are: ${models(named)}`, 'model');
       return ok(ranked(serving, sticky));

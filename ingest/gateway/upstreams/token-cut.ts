@@ -75,13 +75,17 @@ function without(text: string, cuts: readonly Cut[], mask: number): string {
   return out + text.slice(at);
 }
 
+/** What one choice of one document brings, before it is known which choice it is. Reading a document is one synchronous step, so one pair serves all. */
+const scratchIds = new GrowingIds();
+const scratchLogprobs = new GrowingFloats();
+
 class DocumentReader {
   readonly text: string;
   readonly cuts: Cut[];
   readonly data: TokenData;
   added = 0;
-  readonly #ids = new GrowingIds();
-  readonly #logprobs = new GrowingFloats();
+  readonly #ids = scratchIds;
+  readonly #logprobs = scratchLogprobs;
   #hasIds = false;
   #hasLogprobs = false;
 
