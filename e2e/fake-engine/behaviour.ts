@@ -68,7 +68,8 @@ function toolCalls(ask: BehaviourAsk, question: string): { name: string; argumen
   if (ask.toolChoice === 'none' || ask.tools.length === 0) return [];
   const named =
     typeof ask.toolChoice === 'object' ? ask.tools.find((t) => t.name === (ask.toolChoice as { name: string }).name) : undefined;
-  const tool = named ?? ask.tools.find((t) => question.includes(t.name)) ?? (ask.tools[0] as Tool);
+  const mentioned = ask.tools.filter((t) => question.includes(t.name)).toSorted((a, b) => b.name.length - a.name.length)[0];
+  const tool = named ?? mentioned ?? (ask.tools[0] as Tool);
   const quoted = [...question.matchAll(/"([^"]+)"/g)].map((m) => m[1] as string);
   const subjects = quoted.length > 0 ? quoted : [question];
   const wanted = ask.parallelToolCalls ? subjects : subjects.slice(0, 1);

@@ -181,6 +181,8 @@ async function serve(engine: Engine, apiKey: string | undefined, request: Incomi
     const bytes = await readBody(request);
     const text = bytes.toString('utf8');
     if (path.startsWith('/fake/')) return adminRoute(engine, request, response, text);
+    if (path === '/health' && request.method === 'GET' && (engine.kind === 'vllm' || engine.kind === 'sglang'))
+      return void response.writeHead(200).end(); // asked for all the time: not kept
     const body = parseJson(text);
     const model = (body as { model?: unknown } | undefined)?.model;
     const header = request.headers['x-fake-fault'];

@@ -68,6 +68,7 @@ export type FaultQueue = {
   clear(): void;
   /** The faults of one request: of its header and of the first queued entry that matches it, which it uses up. Throws a ZodError on a bad header. */
   take(request: {
+    readonly method: string;
     readonly header: string | undefined;
     readonly path: string;
     readonly model: string | undefined;

@@ -26,7 +26,6 @@ const ROUTES: Readonly<Record<string, { readonly kinds: readonly EngineKind[]; r
   'POST /detokenize': { kinds: ['vllm'], serve: detokenizeRoute },
   'POST /generate': { kinds: ['sglang'], serve: sglangRoute },
   'GET /v1/models': { kinds: ALL, serve: modelsRoute },
-  'GET /health': { kinds: ['vllm', 'sglang'], serve: healthRoute },
   'GET /version': { kinds: ['vllm'], serve: (call) => sendJson(call, 200, { version: '0.24.0+fake' }) },
 };
 
@@ -63,10 +62,4 @@ function modelsRoute(call: Call): Promise<void> {
     ...(engine.kind === 'openai' ? {} : { root: m.id, parent: null, max_model_len: m.maxModelLen }),
   }));
   return sendJson(call, 200, { object: 'list', data });
-}
-
-async function healthRoute(call: Call): Promise<void> {
-  call.seen.status = 200;
-  call.response.writeHead(200).end();
-  call.engine.log.end(call.seen, 'complete');
 }

@@ -19,6 +19,8 @@ export type GatewayServer = {
   /** The same before and after a restart. */
   readonly url: string;
   server(): TestServer;
+  /** Its data folder. */
+  readonly folder: string;
   rollout(settings?: Record<string, unknown>): Promise<MadeTrace>;
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<{ status: number; json: unknown }>;
   /** Once everything in the log is in the tables. */
@@ -61,6 +63,7 @@ export async function startGatewayServer(
   return {
     url,
     server: () => server,
+    folder: env['TAPEDECK_DATA'] ?? folder.path,
     post,
     rollout: async (settings = {}) => {
       const made = await post('/v1/rollouts', { run: 'run-1', env: { id: 'toy' }, ...settings });

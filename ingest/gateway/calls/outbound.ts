@@ -22,8 +22,8 @@ export type Outbound = {
   /** Token data is looked for in the answer. */
   readonly readsTokens: boolean;
   readonly unwanted: Unwanted;
-  /** What was sent, for the record: the members that were changed (null = left out), or the whole translated body. */
-  readonly sent: { readonly set: JsonObject } | { readonly body: JsonObject };
+  /** What was sent, for the record: the members that were changed (null = left out), or the whole translated body, as one text that a record of any size can hold. */
+  readonly sent: { readonly set: JsonObject } | { readonly body: string };
 };
 
 export type OutboundOptions = {
@@ -53,7 +53,8 @@ export function outboundOf(inbound: Inbound, options: OutboundOptions): Result<O
     const written = dialect.writeAsk(ask);
     if (!written.ok) return written;
     const body = Object.fromEntries(Object.entries({ ...written.value, ...added }).filter(([, value]) => value !== null));
-    return ok({ ...common, body: Buffer.from(writeJson(body)), sent: { body } });
+    const text = writeJson(body);
+    return ok({ ...common, body: Buffer.from(text), sent: { body: text } });
   }
   const changed = changedMembers(inbound.ask, ask, inbound.dialect);
   if (!changed.ok) return changed;

@@ -82,7 +82,7 @@ function readBody(input: RelayInput, body: Buffer): Read {
     error: isSilent ? { type: 'empty_answer', message: 'the model said nothing' } : null,
     shown: cut.shown === text ? body : Buffer.from(cut.shown),
     response: responseOf(
-      call.inbound.endpoint.nodes === 'none' ? text : outbound.unwanted.logprobs ? cut.bare : cut.shown,
+      call.inbound.endpoint.nodes === 'none' ? text : outbound.unwanted.logprobs || outbound.isTranslated ? cut.bare : cut.shown,
       tokens.fault === null,
     ),
   };
