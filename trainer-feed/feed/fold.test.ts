@@ -190,7 +190,42 @@ class Decider {
       { type: 'feed.checkpointed', key: [n, this.random.next()], data: { ...common, uri: 'x' } },
       { type: 'batch.released', key: [n, this.random.next()], data: { ...common, holder, token: decisions.lease?.token ?? 0 } },
     ]; // prettier-ignore
-    if (this.random.next() < 0.15) {
+    const dice = this.random.next();
+    const next = linkOf(decisions, committed + 1)?.batchId;
+    if (dice < 0.7 && next !== undefined) {
+      // what a good trainer does
+      const held = decisions.lease !== null && decisions.lease.n === committed + 1 ? decisions.lease : null;
+      const right = { feed: 'f', timeline, n: committed + 1, batchId: next, step: committed + 1 };
+      const draft: Draft =
+        held === null
+          ? {
+              type: 'batch.leased',
+              key: [this.random.next()],
+              data: { ...right, holder: decisions.lease?.holder ?? holder, planId: 'p', expires: now + 5_000_000 },
+            }
+          : { type: 'batch.committed', key: [this.random.next()], data: { ...right, holder: held.holder, token: held.token } };
+      this.append([draft], now);
+      return;
+    }
+    if (dice > 0.94 && dice < 0.96) {
+      // a rogue cut: groups that are used up, or twice the same
+      const at = lastCut(decisions) + 1;
+      const groups = [...decisions.readyAt.keys()].filter(() => this.random.next() < 0.5);
+      const previous = linkOf(decisions, at - 1)?.batchId ?? null;
+      const data = {
+        feed: 'f',
+        timeline,
+        n: at,
+        batchId: String(at).padStart(64, 'f'),
+        algorithm: 'grpo',
+        previous,
+        groups: pick(groups, [...groups, ...groups]),
+        rows: null,
+      };
+      this.append([{ type: 'batch.cut', key: [this.random.next()], data }], now);
+      return;
+    }
+    if (dice > 0.96) {
       const to = Math.max(0, committed - Math.floor(this.random.next() * 5));
       const positions = [...this.fold.facts.positions];
       drafts.splice(0, drafts.length, {
@@ -214,6 +249,14 @@ function checkInvariant(fold: FeedFold, log: Log): void {
     for (const group of event.data.groups as readonly number[]) times.set(group, (times.get(group) ?? 0) + 1);
   }
   for (const [group, count] of times) assert.ok(count <= decisions.maxTimesTrained, `group ${group} is in ${count} live batches`);
+  for (const { offset } of decisions.replay) {
+    const event = log.decisions[offset] as Extract<FeedEvent, { type: 'batch.cut' }>;
+    for (const group of event.data.groups as readonly number[]) times.set(group, (times.get(group) ?? 0) + 1);
+  }
+  // nothing is lost: a group is held by exactly the batches that are live or will be cut again, and else waits in the pool
+  for (const { key, ready, cuts } of decisions.groups.values()) {
+    if (ready !== null) assert.equal(cuts.length, times.get(ready.offset) ?? 0, `group ${key} thinks it is in batches ${cuts.join()}`);
+  }
   assert.ok(lastCut(decisions) - decisions.committed <= decisions.cutAhead);
 }
 
@@ -222,7 +265,7 @@ async function schedule(seed: number): Promise<{ spec: ResolvedFeedSpec; log: Lo
   const spec = resolved(SPECS[seed % SPECS.length] as FeedSpecInput);
   const facts = world({
     seed,
-    groups: 8 + Math.floor(random.next() * 10),
+    groups: 8 + Math.floor(random.next() * 25),
     size: 2 + Math.floor(random.next() * 3),
     partitions: 3,
     trouble: random.next(),
@@ -231,14 +274,14 @@ async function schedule(seed: number): Promise<{ spec: ResolvedFeedSpec; log: Lo
   const log: Log = { facts, decisions: [] };
   const deciders = [new Decider(spec, log, random), new Decider(spec, log, random)];
   let now = T0 + 20_000;
-  const steps = 150 + Math.floor(random.next() * 250);
+  const steps = 200 + Math.floor(random.next() * 250);
   for (let step = 0; step < steps; step++) {
     const decider = deciders[random.next() < 0.85 ? 0 : 1] as Decider;
     const dice = random.next();
     now += Math.floor(random.next() ** 8 * 4_000_000_000);
     if (dice < 0.45) {
       const partition = Math.floor(random.next() * 3);
-      for (let i = Math.floor(random.next() * 30); i >= 0; i--) if (!readFact(decider.fold, log, partition)) break;
+      for (let i = Math.floor(random.next() * 60); i >= 0; i--) if (!readFact(decider.fold, log, partition)) break;
     } else if (dice < 0.7) await decider.decide(now);
     else if (dice < 0.9) {
       decider.catchUp();
