@@ -1,6 +1,6 @@
 /** The trace that the running code belongs to, carried through awaits, callbacks and timers. */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Trace } from './trace.ts';
+import type { Trace } from './api.ts';
 
 const storage = new AsyncLocalStorage<Trace>();
 

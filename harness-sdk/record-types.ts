@@ -21,10 +21,8 @@ export type Tokens = {
 
 export type Message = { readonly role: string; readonly [key: string]: unknown };
 
-export const FORK_REASONS = [
-  'retry', 'resample', 'parallel', 'compaction', 'edited_history', 'reasoning_dropped', 'template_changed', 'retokenised', 'subagent', 'unknown',
-] as const; // prettier-ignore
-export type ForkReason = (typeof FORK_REASONS)[number];
+export type ForkReason =
+  | 'retry' | 'resample' | 'parallel' | 'compaction' | 'edited_history' | 'reasoning_dropped' | 'template_changed' | 'retokenised' | 'subagent' | 'unknown'; // prettier-ignore
 
 export type MessageOptions = {
   /** Index of the node it follows; null = a new root. Default: the node recorded last. */

@@ -4,85 +4,18 @@ import { systemRandom } from '../base/random.ts';
 import { isTapedeckError, TapedeckError } from '../base/errors.ts';
 import { uuidV7 } from '../base/uuid.ts';
 import { backgroundClock } from './background-clock.ts';
-import type { Problem } from './delivery/answer.ts';
-import type { Counters } from './delivery/counters.ts';
 import { openDelivery, type Delivery } from './delivery/delivery.ts';
-import type { Drained } from './delivery/drain.ts';
 import { startLeftovers, type Leftovers } from './delivery/leftovers.ts';
-import { limitsOf, spoolLimitsOf, type Limits, type SpoolLimits, type SpoolOptions } from './delivery/limits.ts';
+import { limitsOf, spoolLimitsOf, type Limits, type SpoolLimits } from './delivery/limits.ts';
 import { httpPost, type Post } from './delivery/post.ts';
 import { appendRejected } from './delivery/rejected-file.ts';
-import type { Rejected } from './delivery/sender.ts';
 import { checkId, producerId } from './encode-event.ts';
 import { addExitHook } from './exit-hooks.ts';
 import type { RolloutOptions, RunOptions } from './record-types.ts';
-import type { Rollout } from './rollout.ts';
-import { openRun, type Run } from './run.ts';
+import { openRun } from './run.ts';
 import { scribeOf } from './scribe.ts';
-
-export type RecorderOptions = {
-  /** Address of the server, "http://127.0.0.1:7070". */
-  readonly url: string;
-  /** Sent as `Authorization: Bearer`. */
-  readonly key?: string | undefined;
-  /** A folder on a local disk, so that nothing is lost when the server is away or this process is killed. Without one, events wait in memory only. */
-  readonly spool?: string | SpoolOptions | undefined;
-  /** Tenant; the server's default when missing. */
-  readonly project?: string | undefined;
-  /** Names this program in the numbering of its events; a UUID is added. Default "harness". */
-  readonly producer?: string | undefined;
-  /** Id of the run that `recorder.rollout` records into. Default: a new one. */
-  readonly run?: string | undefined;
-  /**
-   * When the queue is full (memory, and the spool where there is one): `block` makes asynchronous calls wait for room (`ready`, wrapped clients, the forms with a
-   * callback); a synchronous call throws `overloaded` only at the very limit. `refuse`: nothing waits. Default `block`.
-   */
-  readonly onFull?: 'block' | 'refuse' | undefined;
-  /** Events in memory, bytes. Default 32 MiB. */
-  readonly memoryBytes?: number | undefined;
-  /** A request is sent when this much waits, or after `lingerMs`. Defaults 1 MiB, 2000 events, 20 ms. */
-  readonly batchBytes?: number | undefined;
-  readonly batchEvents?: number | undefined;
-  readonly lingerMs?: number | undefined;
-  /** One request may take this long. Default 60,000 ms. */
-  readonly requestMs?: number | undefined;
-  /** How long `close`, a signal or the end of the program waits for delivery. Default 10,000 ms. */
-  readonly closeMs?: number | undefined;
-  readonly compression?: 'gzip' | 'none' | undefined;
-  /** Events that will not be in the log. They are also kept beside the spool, in `rejected-<session>.jsonl`. */
-  readonly onRejected?: ((rejected: readonly Rejected[]) => void) | undefined;
-  /** Something is in the way (null: not any more). Nothing is lost by it. */
-  readonly onProblem?: ((problem: Problem | null) => void) | undefined;
-  /** What a dead process left was delivered. */
-  readonly onDrained?: ((drained: Drained) => void) | undefined;
-  readonly fetch?: typeof fetch | undefined;
-};
-
-export type Recorder = {
-  /** As events name it: `producer` in SQL. */
-  readonly producer: string;
-  readonly counters: Counters;
-  /** What is in the way of delivery just now, or null. */
-  readonly problem: Problem | null;
-  /** What dead processes had left and this one has delivered. */
-  readonly drained: readonly Drained[];
-  /** A run begins. With `work` it ends with it: completed, or failed when `work` throws; the error is recorded and thrown on. */
-  run(options?: RunOptions): Run;
-  run<T>(options: RunOptions, work: (run: Run) => Promise<T> | T): Promise<T>;
-  /** A rollout in the recorder's own run, which begins with the first of them. */
-  rollout(options?: RolloutOptions): Rollout;
-  rollout<T>(options: RolloutOptions, work: (rollout: Rollout) => Promise<T> | T): Promise<T>;
-  /** Resolves when everything recorded so far has its final answer from the server. Throws `deadline_exceeded` after `timeoutMs` (default 30,000). */
-  flush(options?: WaitOptions): Promise<void>;
-  /** Resolves when everything recorded so far is on disk, or settled. */
-  persist(options?: WaitOptions): Promise<void>;
-  /** Resolves when the queue has room. */
-  ready(signal?: AbortSignal): Promise<void>;
-  /** Ends the recorder's own run, delivers for at most `closeMs`, and leaves the rest in the spool. Throws when events would be lost. Idempotent. */
-  close(): Promise<void>;
-  [Symbol.asyncDispose](): Promise<void>;
-};
-export type WaitOptions = { readonly timeoutMs?: number | undefined; readonly signal?: AbortSignal | undefined };
+import type { Recorder, RecorderOptions, Rollout, Run } from './api.ts';
+import type { Problem } from './delivery/reports.ts';
 
 const FLUSH_MS = 30_000;
 

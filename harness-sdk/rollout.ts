@@ -1,40 +1,10 @@
 /** One attempt at one task. */
 import { scopeHead, type ScopeIds } from './encode-event.ts';
-import type {
-  EndOptions,
-  Env,
-  LinkEnd,
-  LinkType,
-  Note,
-  RewardOptions,
-  RewardSource,
-  RolloutOptions,
-  Task,
-  TraceOptions,
-} from './record-types.ts';
+import type { Env, RolloutOptions, Task, TraceOptions } from './record-types.ts';
 import type { Scribe } from './scribe.ts';
-import { openTrace, type Trace } from './trace.ts';
+import { openTrace } from './trace.ts';
 import { recordError, recordMetric, recordNote, recordReward } from './values.ts';
-
-export type Rollout = {
-  readonly id: string;
-  readonly run: string;
-  readonly group: string | undefined;
-  /** An agent begins its part. With `work`, the trace is current inside it and ends with it; an error is recorded and thrown on. */
-  trace(options?: TraceOptions): Trace;
-  trace<T>(options: TraceOptions, work: (trace: Trace) => Promise<T> | T): Promise<T>;
-  link(type: LinkType, from: LinkEnd, to: LinkEnd): void;
-  /** Returns the id of the event, with which a later reward can supersede it. */
-  reward(name: string, score: number | null, weight?: number, source?: RewardSource, options?: Omit<RewardOptions, 'node'>): string;
-  metric(name: string, value: number | null): void;
-  error(error: unknown): void;
-  note(note: Note): void;
-  /** The rollout is given up; it is over then. */
-  cancel(reason: 'stale' | 'overload' | 'user' | 'superseded', message?: string): void;
-  /** Idempotent: the first end counts. Traces that are still open end with it. */
-  end(options?: EndOptions): void;
-  [Symbol.asyncDispose](): Promise<void>;
-};
+import type { Rollout, Trace } from './api.ts';
 
 /** Starts a rollout. Throws what recording throws. */
 export function openRollout(scribe: Scribe, run: ScopeIds & { readonly run: string }, options: RolloutOptions): Rollout {

@@ -1,31 +1,10 @@
 /** A training or eval run. */
 import { scopeHead, type ScopeIds } from './encode-event.ts';
-import type { Extra, Note, RolloutOptions, RunOptions } from './record-types.ts';
-import { openRollout, type Rollout } from './rollout.ts';
+import type { Extra, RolloutOptions, RunOptions } from './record-types.ts';
+import { openRollout } from './rollout.ts';
 import type { Scribe } from './scribe.ts';
 import { recordError, recordMetric, recordNote } from './values.ts';
-
-export type Run = {
-  readonly id: string;
-  /** One attempt at one task begins. With `work` it ends with it; an error is recorded and thrown on. */
-  rollout(options?: RolloutOptions): Rollout;
-  rollout<T>(options: RolloutOptions, work: (rollout: Rollout) => Promise<T> | T): Promise<T>;
-  /** No more rollouts join the group; `size` of them count. */
-  sealGroup(group: string, size: number, reason?: 'complete' | 'deadline' | 'cancelled'): void;
-  metric(name: string, value: number | null): void;
-  error(error: unknown): void;
-  note(note: Note): void;
-  /** Idempotent: the first end counts. */
-  end(options?: RunEndOptions): void;
-  /** Ends it as completed, or as failed when an error of the run was recorded. */
-  [Symbol.asyncDispose](): Promise<void>;
-};
-export type RunEndOptions = {
-  readonly status?: 'completed' | 'failed' | 'cancelled' | undefined;
-  /** Final numbers. */
-  readonly metrics?: Extra | undefined;
-  readonly extra?: Extra | undefined;
-};
+import type { Rollout, Run } from './api.ts';
 
 /** Starts a run. Throws what recording throws. */
 export function openRun(scribe: Scribe, project: string | undefined, options: RunOptions): Run {

@@ -4,50 +4,10 @@ import { withTrace } from './current-trace.ts';
 import { scopeHead, type ScopeHead, type ScopeIds } from './encode-event.ts';
 import { tokensOf } from './encode-tokens.ts';
 import { errorInfo } from './error-info.ts';
-import type {
-  Agent, CallOptions, LinkEnd, LinkType, Message, MessageOptions, Note, RewardOptions, RewardSource, ToolEnd, ToolOptions, TraceEndOptions, TraceOptions,
-} from './record-types.ts'; // prettier-ignore
+import type { Agent, Message, MessageOptions, ToolOptions, TraceOptions } from './record-types.ts'; // prettier-ignore
 import type { Scribe } from './scribe.ts';
 import { recordError, recordMetric, recordNote, recordReward } from './values.ts';
-
-/** A tool call that runs. It is recorded when it ends. */
-export type Tool = {
-  /** Idempotent: the first end counts. */
-  end(end?: ToolEnd): void;
-  /** Ends it with the outcome of `work`: an error is recorded and thrown on. */
-  run<T>(work: () => Promise<T> | T): Promise<T>;
-  [Symbol.dispose](): void;
-};
-
-export type Trace = {
-  readonly id: string;
-  readonly rollout: string;
-  /** Nodes and calls recorded so far: the next index of each. */
-  readonly nodes: number;
-  readonly calls: number;
-  /** Records one message and returns the index of its node. */
-  message(message: Message, options?: MessageOptions): number;
-  /** Records one exchange with a model server and returns its index. */
-  call(call: CallOptions): number;
-  /** A tool call begins. */
-  tool(options: ToolOptions): Tool;
-  /** A semantic edge from a node of this trace (or from the trace) to another end. */
-  link(type: LinkType, to: LinkEnd, node?: number): void;
-  /** This trace, or a node of it, as the end of a link. */
-  at(node?: number): LinkEnd;
-  /** Returns the id of the event, with which a later reward can supersede it. */
-  reward(name: string, score: number | null, weight?: number, source?: RewardSource, options?: RewardOptions): string;
-  metric(name: string, value: number | null, node?: number): void;
-  error(error: unknown, node?: number): void;
-  note(note: Note, node?: number): void;
-  /** Everything in `work` finds this trace with `currentTrace()`; wrapped clients record into it. */
-  run<T>(work: () => T): T;
-  /** Resolves when the queue has room: wait here where a harness can wait. */
-  ready(signal?: AbortSignal): Promise<void>;
-  /** Idempotent: the first end counts. */
-  end(options?: TraceEndOptions): void;
-  [Symbol.asyncDispose](): Promise<void>;
-};
+import type { Tool, Trace } from './api.ts';
 
 /** What wrapped clients need of a trace, beyond what everybody may do. */
 export type TraceInternals = {

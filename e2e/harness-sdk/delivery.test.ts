@@ -185,7 +185,7 @@ test('fenced by a newer epoch, it goes on under a new producer, and says so', as
 
 test('two copies of one process never lose to each other: whoever finds its numbers used takes others', async () => {
   const one = openQueueUnderTest({ url: edge.url, seed: 5 });
-  const copy = openQueueUnderTest({ url: edge.url, seed: 5 });
+  const copy = openQueueUnderTest({ url: edge.url, seed: 6, session: one.session });
   assert.equal(one.delivery.producer.id, copy.delivery.producer.id);
   for (let i = 0; i < 5; i++) {
     one.record(`clone-one-${i}`);

@@ -4,12 +4,11 @@ import { seededRandom } from '../../base/random.ts';
 import { uuidV7 } from '../../base/uuid.ts';
 import { decodeCbor } from '../../events/codec/cbor-decode.ts';
 import { backgroundClock } from '../../harness-sdk/background-clock.ts';
-import type { Problem } from '../../harness-sdk/delivery/answer.ts';
 import { openDelivery, type Delivery } from '../../harness-sdk/delivery/delivery.ts';
-import { limitsOf, spoolLimitsOf, type Limits, type SpoolOptions } from '../../harness-sdk/delivery/limits.ts';
+import { limitsOf, spoolLimitsOf, type Limits } from '../../harness-sdk/delivery/limits.ts';
 import { httpPost } from '../../harness-sdk/delivery/post.ts';
-import type { Rejected } from '../../harness-sdk/delivery/sender.ts';
 import { encodeNumbered, producerId, scopeHead } from '../../harness-sdk/encode-event.ts';
+import type { Problem, Rejected, SpoolOptions } from '../../harness-sdk/delivery/reports.ts';
 
 /** Waits are a hundredth of what is asked for: back-off is seconds in real life. */
 export const hurriedClock: Clock = { ...backgroundClock, sleep: (ms, signal) => backgroundClock.sleep(ms / 100, signal) };
@@ -32,13 +31,14 @@ export type QueueOptions = {
   readonly mayWait?: boolean;
   readonly clock?: Clock;
   readonly isOwner?: () => boolean;
+  readonly session?: string;
 };
 
 export function openQueueUnderTest(options: QueueOptions): QueueUnderTest {
   const { url, seed, clock = hurriedClock } = options;
   const random = seededRandom(seed);
   const newId = (): string => uuidV7(clock, random);
-  const session = newId();
+  const session = options.session ?? newId();
   const rejected: Rejected[] = [];
   const problems: (Problem | null)[] = [];
   const limits = limitsOf({ lingerMs: 20, batchEvents: 16, closeMs: 60_000, ...options.limits });

@@ -1,9 +1,9 @@
 /** What the server said to a batch, reduced to what a sender does next (docs/http.md). Checked by hand: the package carries no schema library. */
 import { ERROR_CODES, type ErrorCode } from '../../base/errors.ts';
+import type { Problem } from './reports.ts';
 
 /** Why one event was not taken; `index` is its place in the batch. */
 export type Refusal = { readonly index: number; readonly code: string; readonly message: string; readonly field?: string };
-export type Problem = { readonly code: ErrorCode; readonly message: string };
 
 export type Answer =
   /** Every event has its final answer. */

@@ -7,16 +7,15 @@ import { withDeadline } from '../../base/deadline.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import { producerHead, type ProducerHead } from '../encode-event.ts';
-import type { Problem } from './answer.ts';
-import type { Counters } from './counters.ts';
 import type { Limits, SpoolLimits } from './limits.ts';
 import { liveSource, type LiveQueue } from './live-source.ts';
 import { memoryWindow } from './memory-window.ts';
 import type { Post } from './post.ts';
 import { appendRejected } from './rejected-file.ts';
-import { startSender, type Rejected, type Sender } from './sender.ts';
+import { startSender, type Sender } from './sender.ts';
 import { openSpool, type Spool } from './spool.ts';
 import { createWaiters, type Waiters } from './waiters.ts';
+import type { Counters, Problem, Rejected } from './reports.ts';
 
 export type Delivery = {
   readonly producer: ProducerHead;

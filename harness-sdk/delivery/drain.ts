@@ -8,20 +8,10 @@ import { producerHead, producerOf } from '../encode-event.ts';
 import { readSegment } from '../spool/segment-codec.ts';
 import { segmentReader, type SegmentReader } from '../spool/segment-files.ts';
 import { removeSession } from '../spool/sessions.ts';
-import type { Problem } from './answer.ts';
 import type { Post } from './post.ts';
-import { startSender, type BatchLimits, type Rejected, type Source } from './sender.ts';
+import { startSender, type BatchLimits, type Source } from './sender.ts';
 import { readSaved, savedForm } from './wire-numbers.ts';
-
-/** What became of one session. `lost`: records that could not be read, they count as rejected too; `damagedBytes`: stretches without a readable record, a torn end included. */
-export type Drained = {
-  readonly session: string;
-  readonly acked: number;
-  readonly duplicates: number;
-  readonly rejected: number;
-  readonly lost: number;
-  readonly damagedBytes: number;
-};
+import type { Drained, Problem, Rejected } from './reports.ts';
 
 export type DrainPorts = {
   readonly post: Post;

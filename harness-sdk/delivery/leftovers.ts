@@ -2,7 +2,8 @@
 import type { Clock } from '../../base/clock.ts';
 import { listSessions, sweepAliveFiles, takeOver } from '../spool/sessions.ts';
 import { bell } from './bell.ts';
-import { drainSession, type Drained, type DrainPorts } from './drain.ts';
+import { drainSession, type DrainPorts } from './drain.ts';
+import type { Drained } from './reports.ts';
 
 export type LeftoverPorts = DrainPorts & {
   readonly folder: string;

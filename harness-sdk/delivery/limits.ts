@@ -1,22 +1,6 @@
 /** What a recorder may use, and how long it waits. Every field has a default; sizes are bytes, times milliseconds. */
 import { TapedeckError } from '../../base/errors.ts';
-
-export type SpoolOptions = {
-  /** Folder on a local disk; several processes may share it. It is made when missing. */
-  readonly folder: string;
-  /** What one recorder may have on disk. Default 1 GiB. */
-  readonly maxBytes?: number | undefined;
-  /** An event is on disk, or acknowledged, after this long. Default 50. */
-  readonly delayMs?: number | undefined;
-  /** Every event is on disk before the call that recorded it returns. Default false. */
-  readonly sync?: boolean | undefined;
-  /** Wait for the disk itself, so that a power loss is survived too. Default false: a kill is survived. */
-  readonly fsync?: boolean | undefined;
-  /** Size of one file. Default 8 MiB. */
-  readonly segmentBytes?: number | undefined;
-  /** Deliver what dead processes left in the folder. Default true. */
-  readonly drain?: boolean | undefined;
-};
+import type { SpoolOptions } from './reports.ts';
 
 export type Limits = {
   readonly memoryBytes: number;

@@ -4,7 +4,7 @@
  */
 import { appendFile, mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Rejected } from './sender.ts';
+import type { Rejected } from './reports.ts';
 
 export function rejectedLine({ seq, code, message, field, event }: Rejected, time: number): string {
   const base64 = event === null ? null : Buffer.from(event.buffer, event.byteOffset, event.byteLength).toString('base64');

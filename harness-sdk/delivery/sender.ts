@@ -5,10 +5,11 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Random } from '../../base/random.ts';
 import { freshProducer, type ProducerHead } from '../encode-event.ts';
-import type { Answer, Problem, Refusal } from './answer.ts';
+import type { Answer, Refusal } from './answer.ts';
 import { bell } from './bell.ts';
 import { bodyOf, type Post } from './post.ts';
 import { applyNumbers, voidsOf, type WireNumbers } from './wire-numbers.ts';
+import type { Problem, Rejected } from './reports.ts';
 
 export type BatchLimits = { readonly bytes: number; readonly events: number };
 /** Events from the first unsettled number on; or how many numbers from there on are lost for good. */
@@ -24,15 +25,6 @@ export type Source = {
 };
 /** What became of the numbers that were settled: acked + rejected of them, `duplicates` of those acked. */
 export type Outcome = { readonly acked: number; readonly duplicates: number; readonly rejected: number };
-/** An event that will not be in the log. `event` is null when it was lost with a damaged spool. */
-export type Rejected = {
-  readonly seq: number;
-  readonly code: string;
-  readonly message: string;
-  readonly field?: string;
-  readonly event: Uint8Array | null;
-};
-
 export type SenderPorts = {
   readonly source: Source;
   readonly post: Post;

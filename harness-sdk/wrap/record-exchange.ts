@@ -1,11 +1,11 @@
 /** One finished, broken or failed exchange becomes nodes and a call of its trace. */
 import type { CallOptions, ErrorInfo, ForkReason, Message, MessageOptions, Tokens } from '../record-types.ts';
-import type { Trace } from '../trace.ts';
 import type { Answer, Ask, Choice, Dialect } from './dialect.ts';
 import { listKey, messageKey, type MessageKey } from './message-key.ts';
 import { idsOf, logprobsOf } from './token-data.ts';
 import { walk, type GraphNode, type Request } from './trace-graph.ts';
 import type { TraceCalls } from './trace-calls.ts';
+import type { Trace } from '../api.ts';
 
 export type Exchange = {
   readonly dialect: Dialect;

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { ErrorInfo } from '../record-types.ts';
 import { currentTrace } from '../current-trace.ts';
 import { errorInfo } from '../error-info.ts';
-import { internalsOf, type Trace } from '../trace.ts';
+import { internalsOf } from '../trace.ts';
 import { chat } from './chat.ts';
 import { errorOf, isMap, NO_ANSWER, type Answer, type Dialect, type JsonMap } from './dialect.ts';
 import { messages } from './messages.ts';
@@ -15,6 +15,7 @@ import { responses } from './responses.ts';
 import { sseReader } from './sse-reader.ts';
 import { callsOf, rememberTraces } from './trace-calls.ts';
 import { watchResponse, type Watcher } from './watch-response.ts';
+import type { Trace } from '../api.ts';
 
 export type RecordingOptions = {
   /** Record into this trace instead of the current one. */

@@ -1,9 +1,9 @@
 /** What is remembered of a trace for the sake of its next wrapped call: the graph, and the calls that made it. */
-import type { Trace } from '../trace.ts';
 import { internalsOf, observeTraces, type RecordedNode } from '../trace.ts';
 import { chatMessage } from './chat.ts';
 import { messageKey } from './message-key.ts';
 import { addNode, emptyGraph, type GraphNode, type TraceGraph } from './trace-graph.ts';
+import type { Trace } from '../api.ts';
 
 export type PastCall = {
   readonly index: number;
