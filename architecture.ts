@@ -28,6 +28,8 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   'store/columns': ['@clickhouse/client', 'zod'],
   'store/columns/engine': ['chdb', 'zod'],
   migrations: [],
+  // openai: only when a program asks for a client of it; rolldown: build.ts
+  'harness-sdk': ['openai', 'rolldown'],
   'ingest/gateway/upstreams': ['undici', 'zod'],
   ingest: ['fastify', '@fastify/swagger', '@fastify/swagger-ui', 'prom-client', 'zod'],
   query: ['fastify', 'zod'],
