@@ -22,8 +22,8 @@ export type Outbound = {
   /** Token data is looked for in the answer. */
   readonly readsTokens: boolean;
   readonly unwanted: Unwanted;
-  /** What was sent, for the record: the members that were changed (null = left out), or the whole translated body, as one text that a record of any size can hold. */
-  readonly sent: { readonly set: JsonObject } | { readonly body: string };
+  /** What was sent, for the record: the members that were changed (null = left out), or the whole translated body (a long list of tools as JSON text). */
+  readonly sent: { readonly set: JsonObject } | { readonly body: JsonObject };
 };
 
 export type OutboundOptions = {
@@ -34,6 +34,8 @@ export type OutboundOptions = {
   /** The dialect spoken with the upstream. */
   readonly dialect: Dialect;
 };
+
+const LONG_TOOLS = 64 * 1024;
 
 /** Problems: `cannot_translate`, naming the field and the remedy. */
 export function outboundOf(inbound: Inbound, options: OutboundOptions): Result<Outbound> {
@@ -53,14 +55,19 @@ export function outboundOf(inbound: Inbound, options: OutboundOptions): Result<O
     const written = dialect.writeAsk(ask);
     if (!written.ok) return written;
     const body = Object.fromEntries(Object.entries({ ...written.value, ...added }).filter(([, value]) => value !== null));
-    const text = writeJson(body);
-    return ok({ ...common, body: Buffer.from(text), sent: { body: text } });
+    return ok({ ...common, body: Buffer.from(writeJson(body)), sent: { body: recordable(body) } });
   }
   const changed = changedMembers(inbound.ask, ask, inbound.dialect);
   if (!changed.ok) return changed;
   const set = { ...changed.value, ...notSaid(added, inbound.body) };
   const changes = new Map(Object.entries(set).map(([key, value]) => [key, value === null ? null : writeJson(value)]));
   return ok({ ...common, body: Buffer.from(patchBody(inbound.text, changes)), sent: { set } });
+}
+
+/** Long texts leave a record that gets too large; thousands of small values cannot, unless they are one text. */
+function recordable(body: JsonObject): JsonObject {
+  const tools = body['tools'] === undefined ? '' : writeJson(body['tools']);
+  return tools.length > LONG_TOOLS ? { ...body, tools } : body;
 }
 
 function notSaid(added: JsonObject, body: JsonObject): JsonObject {
