@@ -19,13 +19,11 @@ export function upstreamHeaders(headers: IncomingHttpHeaders, settings: Upstream
   sent['accept-encoding'] = 'identity';
   if (isHeaderText(trace)) sent[settings.sessionHeader.toLowerCase()] = trace;
   for (const [name, value] of Object.entries(settings.headers)) sent[name.toLowerCase()] = value;
+  // a harness of another dialect sends none, and the API refuses to go without
+  if (settings.kind === 'anthropic') sent['anthropic-version'] ??= '2023-06-01';
   if (settings.apiKey === null) return sent;
-  if (settings.kind === 'anthropic') {
-    sent['x-api-key'] = settings.apiKey;
-    sent['anthropic-version'] ??= '2023-06-01';
-  } else {
-    sent['authorization'] = `Bearer ${settings.apiKey}`;
-  }
+  if (settings.kind === 'anthropic') sent['x-api-key'] = settings.apiKey;
+  else sent['authorization'] = `Bearer ${settings.apiKey}`;
   return sent;
 }
 
