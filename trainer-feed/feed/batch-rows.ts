@@ -68,5 +68,7 @@ async function readRows(path: string): Promise<readonly Row[] | null> {
 
 /** A listed row with its tokens. */
 export function rowOf(listed: ListedRow, tokens: RowTokens): Row {
-  return { ...listed, status: listed.status as RowStatus, ...tokens };
+  const { hasReference, ...row } = listed;
+  if (hasReference !== (tokens.refLogprobs !== null)) throw new RangeError(`row ${listed.rowId} and its tokens do not belong together`);
+  return { ...row, status: listed.status as RowStatus, ...tokens };
 }

@@ -137,7 +137,7 @@ export class FeedDirectory {
     for (;;) {
       const found = this.#feeds.get(keyOf(name));
       if (found !== undefined) return found;
-      await Promise.race([this.#changed.promise, this.#options.clock.sleep(IDLE_MS, signal)]);
+      await Promise.race([this.#changed.promise, aborted(signal)]);
     }
   }
 
@@ -234,6 +234,13 @@ export class FeedDirectory {
     if (decisions === undefined || batch === undefined) return null;
     return batch.groups.flatMap((offset) => decisions.readyAt.get(offset) ?? []);
   }
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  if (signal.aborted) reject(signal.reason as Error);
+  signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  return promise;
 }
 
 function keyOf({ project, feed }: FeedName): string {
