@@ -85,7 +85,7 @@ function chatBody(answer: ChatAnswer): unknown {
         refusal: null,
         ...(engine.kind === 'openai'
           ? { annotations: [] }
-          : { reasoning_content: completion.message.reasoning === '' ? null : completion.message.reasoning }),
+          : { [engine.reasoningField]: completion.message.reasoning === '' ? null : completion.message.reasoning }),
         ...(completion.message.toolCalls.length === 0
           ? {}
           : {
@@ -146,7 +146,7 @@ function* chatFrames(answer: ChatAnswer): Generator<Frame> {
     for (const [i, completion] of generation.completions.entries()) {
       if (from >= completion.ids.length) continue;
       const to = Math.min(from + step, completion.ids.length);
-      const delta = deltaOf(completion.pieces.slice(from, to));
+      const delta = deltaOf(completion.pieces.slice(from, to), engine.reasoningField);
       const last = to === completion.ids.length;
       if (!answer.withIds && !last && delta === null) {
         silent += to - from; // scaffold: no client sees a chunk of it
@@ -183,12 +183,12 @@ function chunk(answer: ChatAnswer, choices: readonly unknown[], more: Readonly<R
   return { text: `data: ${text}\n\n`, tokens: 0 };
 }
 
-function deltaOf(pieces: readonly Piece[]): Readonly<Record<string, unknown>> | null {
+function deltaOf(pieces: readonly Piece[], reasoningField: string): Readonly<Record<string, unknown>> | null {
   const { content, reasoning } = foldPieces(pieces.filter((p) => p.call === undefined));
   const calls = pieces.flatMap((p) => (p.call === undefined ? [] : [p.call]));
   if (content === '' && reasoning === '' && calls.length === 0) return null;
   return {
-    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    ...(reasoning === '' ? {} : { [reasoningField]: reasoning }),
     ...(content === '' ? {} : { content }),
     ...(calls.length === 0
       ? {}

@@ -28,6 +28,8 @@ export type Engine = {
   readonly faults: FaultQueue;
   readonly log: RequestLog;
   readonly pace: { firstTokenMs: number; tokenMs: number; streamInterval: number };
+  /** What chat answers call the reasoning: SGLang and older vLLM `reasoning_content`, newer vLLM `reasoning`. */
+  readonly reasoningField: 'reasoning_content' | 'reasoning';
   /** Where answers tell the policy version that sampled them. */
   readonly tellVersion: 'none' | 'header' | 'body' | 'both';
   policyVersion: number;

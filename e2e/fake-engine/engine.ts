@@ -27,6 +27,7 @@ export type FakeEngineOptions = {
   /** Milliseconds before the first token and between tokens; ids per chunk. */
   readonly pace?: { readonly firstTokenMs?: number; readonly tokenMs?: number; readonly streamInterval?: number };
   readonly tellVersion?: Engine['tellVersion'];
+  readonly reasoningField?: Engine['reasoningField'];
   readonly policyVersion?: number;
   /** With it, requests without this key get 401. */
   readonly apiKey?: string;
@@ -134,6 +135,7 @@ function engineState(options: FakeEngineOptions, clock: Clock, restart: (downMs:
     log: createRequestLog(clock, { requests: options.keepRequests ?? 20_000, bytes: 256 * 1024 * 1024 }),
     pace: { firstTokenMs: 0, tokenMs: 0, streamInterval: 1, ...options.pace },
     tellVersion: options.tellVersion ?? 'none',
+    reasoningField: options.reasoningField ?? 'reasoning_content',
     policyVersion: options.policyVersion ?? 0,
     conversations: newest(1000),
     nextSample: (prompt) => {
