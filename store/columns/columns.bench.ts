@@ -28,6 +28,10 @@ const DATABASE = 'store';
 const RUN = `if(r < ${ROLLOUTS / 2}, 'run-big', concat('run-', toString(intDiv(r, 10000))))`;
 const ID = "concat('rollout-', leftPad(toString(r), 8, '0'))";
 
+/** One rollout in a hundred is the mirror of the one before it. */
+const IS_MIRROR = 'r % 100 = 1';
+const ORIGINAL = ID.replace('toString(r)', 'toString(r - 1)');
+
 async function generate(store: ColumnStore): Promise<void> {
   const settings = { timeoutMs: 300_000, settings: { max_insert_threads: 1, async_insert: 0 } };
   for (let from = 0; from < ROLLOUTS; from += ROLLOUTS / 10) {
@@ -39,9 +43,9 @@ async function generate(store: ColumnStore): Promise<void> {
       settings,
     );
     const rollouts = `(SELECT number AS r FROM numbers(${from}, ${ROLLOUTS / 10}))`;
-    const common = `'group-1', 'wiki', 'task', 'agent_completed', false, if(r % 50 = 0, NULL, toFloat64(r % 11) / 10), 320, 250, ${NODES_EACH}, 5, 5, 1, fromUnixTimestamp64Micro(1750000000000000 + r), fromUnixTimestamp64Micro(1750000009000000 + r), 1`;
+    const common = `'group-1', 'wiki', 'task', 'agent_completed', false, if(r % 50 = 0, NULL, toFloat64(r % 11) / 10), 320, 250, ${NODES_EACH}, 5, 5, 1, fromUnixTimestamp64Micro(1750000000000000 + r), fromUnixTimestamp64Micro(1750000009000000 + r), 1, if(${IS_MIRROR}, ${ORIGINAL}, NULL)`;
     const columns =
-      '`group`, env, task_key, stop_condition, truncated, reward, input_tokens, output_tokens, nodes, calls, turns, branches, started, ended, _version';
+      '`group`, env, task_key, stop_condition, truncated, reward, input_tokens, output_tokens, nodes, calls, turns, branches, started, ended, _version, mirror_of';
     await store.command(
       `INSERT INTO rollout_summary (project, run, rollout, ${columns}) SELECT 'default', ${RUN}, ${ID}, ${common} FROM ${rollouts}`,
       settings,
@@ -50,6 +54,11 @@ async function generate(store: ColumnStore): Promise<void> {
       `INSERT INTO trace_summary (project, run, rollout, trace, ${columns}) SELECT 'default', ${RUN}, ${ID}, ${ID}, ${common} FROM ${rollouts}`,
       settings,
     );
+    for (const kind of ['rollout', 'trace']) {
+      const ids = `INSERT INTO ids (project, kind, id, run, rollout, _partition, _offset) SELECT 'default'`;
+      await store.command(`${ids}, '${kind}', ${ID}, ${RUN}, ${ID}, r % 4, r FROM ${rollouts}`, settings);
+      await store.command(`${ids}, '${kind}_mirror', ${ORIGINAL}, ${RUN}, ${ID}, r % 4, r FROM ${rollouts} WHERE ${IS_MIRROR}`, settings);
+    }
   }
 }
 
