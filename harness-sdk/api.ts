@@ -1,6 +1,7 @@
 /** The public face in types: a recorder, and what it records. They name nothing that lies behind it, so that the published declarations stand alone. */
 import type { Counters, Drained, Problem, Rejected, SpoolOptions } from './delivery/reports.ts';
 import type {
+  Agent,
   CallOptions, EndOptions, Extra, LinkEnd, LinkType, Message, MessageOptions, Note, RewardOptions, RewardSource, RolloutOptions, RunOptions, ToolEnd, ToolOptions,
   TraceEndOptions, TraceOptions,
 } from './record-types.ts'; // prettier-ignore
@@ -12,6 +13,8 @@ export type RecorderOptions = {
   readonly key?: string | undefined;
   /** A folder on a local disk, so that nothing is lost when the server is away or this process is killed. Without one, events wait in memory only. */
   readonly spool?: string | SpoolOptions | undefined;
+  /** Address of the gateway, where it is another process. Default: `url`. */
+  readonly gateway?: string | undefined;
   /** Tenant; the server's default when missing. */
   readonly project?: string | undefined;
   /** Names this program in the numbering of its events; a UUID is added. Default "harness". */
@@ -92,6 +95,44 @@ export type RunEndOptions = {
   readonly extra?: Extra | undefined;
 };
 
+/** A client of the package `openai`; unknown where that is not installed. */
+/** @ts-ignore: the package is optional */ // oxlint-disable-line typescript/ban-ts-comment
+export type OpenAIClient = import('openai').OpenAI;
+
+/** What the gateway fixes for the trace that a key names. */
+export type GatewayOptions = {
+  readonly agent?: string | Agent | undefined;
+  /** Id of the trace. Default: a new one. */
+  readonly trace?: string | undefined;
+  /** Forced on every call; default: what the program asks for. */
+  readonly model?: string | undefined;
+  /** Model server to use; default: any that serves the model. */
+  readonly upstream?: string | undefined;
+  /** Forced on every call: temperature, top_p, max_tokens … */
+  readonly sampling?: Extra | undefined;
+  readonly limits?:
+    | {
+        readonly turns?: number | undefined;
+        readonly inputTokens?: number | undefined;
+        readonly outputTokens?: number | undefined;
+        readonly totalTokens?: number | undefined;
+        readonly wallSeconds?: number | undefined;
+        /** US dollars. */
+        readonly cost?: number | undefined;
+      }
+    | undefined;
+  /** Seconds until the key is refused. Default: a day. */
+  readonly expiresIn?: number | undefined;
+};
+/** What a program needs to call models through the gateway. */
+export type GatewayKey = {
+  readonly trace: string;
+  readonly key: string;
+  /** ISO 8601. */
+  readonly expires: string;
+  readonly baseUrls: { readonly openai: string; readonly anthropic: string; readonly root: string };
+};
+
 /** One attempt at one task. */
 export type Rollout = {
   readonly id: string;
@@ -100,6 +141,10 @@ export type Rollout = {
   /** An agent begins its part. With `work`, the trace is current inside it and ends with it; an error is recorded and thrown on. */
   trace(options?: TraceOptions): Trace;
   trace<T>(options: TraceOptions, work: (trace: Trace) => Promise<T> | T): Promise<T>;
+  /** A key for a program that is recorded by the gateway instead of by this one; each is a trace of its own. Throws the gateway's errors. */
+  gateway(options?: GatewayOptions): Promise<GatewayKey>;
+  /** A client of the package `openai` pointed at the gateway, with a key of its own; `client` are further options of its constructor. */
+  openai(options?: GatewayOptions & { readonly client?: Extra | undefined }): Promise<OpenAIClient>;
   link(type: LinkType, from: LinkEnd, to: LinkEnd): void;
   /** Returns the id of the event, with which a later reward can supersede it. */
   reward(name: string, score: number | null, weight?: number, source?: RewardSource, options?: Omit<RewardOptions, 'node'>): string;
@@ -108,7 +153,7 @@ export type Rollout = {
   note(note: Note): void;
   /** The rollout is given up; it is over then. */
   cancel(reason: 'stale' | 'overload' | 'user' | 'superseded', message?: string): void;
-  /** Idempotent: the first end counts. Traces that are still open end with it. */
+  /** Idempotent: the first end counts. Traces that are still open end with it. Keys of the gateway are refused from then on; `[Symbol.asyncDispose]` waits for that. */
   end(options?: EndOptions): void;
   [Symbol.asyncDispose](): Promise<void>;
 };

@@ -10,6 +10,7 @@ import { limitsOf, spoolLimitsOf, type Limits, type SpoolLimits } from './delive
 import { httpPost, type Post } from './delivery/post.ts';
 import { appendRejected } from './delivery/rejected-file.ts';
 import { checkId, producerId } from './encode-event.ts';
+import { gatewayCall } from './gateway-keys.ts';
 import { addExitHook } from './exit-hooks.ts';
 import type { RolloutOptions, RunOptions } from './record-types.ts';
 import { openRun } from './run.ts';
@@ -39,12 +40,22 @@ export function createRecorder(options: RecorderOptions): Recorder {
     return open;
   };
   const tell = quiet(options.onProblem);
-  const scribe = scribeOf(
-    () => queue().delivery,
-    backgroundClock,
-    newId,
-    (error) => tell(problemOf(error)),
+  const gateway = gatewayCall(
+    options.gateway === undefined ? options.url : checkedUrl(options.gateway),
+    options.key,
+    options.fetch ?? fetch,
   );
+  const pending = new Set<Promise<void>>();
+  const scribe = scribeOf(() => queue().delivery, {
+    clock: backgroundClock,
+    newId,
+    gateway,
+    pending: (work) => {
+      pending.add(work);
+      void work.then(() => pending.delete(work));
+    },
+    onFailure: (error) => tell(problemOf(error)),
+  });
   let own: Run | null = null;
   const ownRun = (): Run => (own ??= openRun(scribe, options.project, { id: options.run ?? newId() }));
   let closing: Promise<void> | null = null;
@@ -83,6 +94,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     ready: (signal) => queue().delivery.ready(signal),
     close: () => {
       closing ??= (async () => {
+        await Promise.all(pending);
         own?.end();
         await queue().close();
       })();

@@ -35,6 +35,8 @@ export function openRun(scribe: Scribe, project: string | undefined, options: Ru
       rollout.error(error);
       rollout.end({ ok: false });
       throw error;
+    } finally {
+      await rollout[Symbol.asyncDispose]();
     }
   };
   const run: Run = {
