@@ -1,9 +1,10 @@
 /** Answers of the chat dialect (one body, not a stream) to neutral form and back. */
 import { fail, ok, type Result } from '../../../base/result.ts';
-import { readChatMessage, stateOf, writeChatCall } from './chat-message.ts';
-import type { Answer, Ask, Choice, Json, JsonObject, Message, Naming } from './dialect.ts';
+import { readChatMessage, writeChatCall } from './chat-message.ts';
+import type { Answer, Ask, Choice, JsonObject, Message, Naming } from './dialect.ts';
 import type { Finish } from './finish.ts';
 import { compact, countOf, isList, isObject, textOf } from './json.ts';
+import { isThought, refuseState, stateOf } from './provider-state.ts';
 import { readChatUsage, writeChatUsage } from './usage.ts';
 
 /** Problems: `malformed_stream` when there are no choices to read. */
@@ -39,6 +40,10 @@ export function finishOf(choice: JsonObject): Finish {
 }
 
 export function writeChatAnswer(answer: Answer, ask: Ask, naming: Naming): Result<JsonObject> {
+  for (const { message } of answer.choices) {
+    const problem = refuseState(message, 'the answer', 'openai.chat', true);
+    if (problem !== null) return problem;
+  }
   return ok({
     id: naming.newId('chatcmpl-'),
     object: 'chat.completion',
@@ -54,17 +59,17 @@ export function writeChatAnswer(answer: Answer, ask: Ask, naming: Naming): Resul
   });
 }
 
-/** All provider state goes out as `reasoning_details`, so that a harness which sends them back loses nothing. */
+/** Thoughts go out as `reasoning_details`, so that a harness which sends them back loses nothing. */
 function writeAnswerMessage(message: Message): JsonObject {
   const calls = message['tool_calls'];
-  const details = stateOf(message);
+  const details = stateOf(message).filter(isThought);
   return {
     role: 'assistant',
     content: message['content'] ?? null,
     refusal: message['refusal'] ?? null,
     ...compact({
       reasoning_content: message['reasoning_content'],
-      reasoning_details: details.length > 0 ? (details as Json) : undefined,
+      reasoning_details: details.length > 0 ? details : undefined,
       tool_calls: isList(calls) ? calls.map(writeChatCall) : undefined,
     }),
   };

@@ -2,7 +2,8 @@
 import { fail, ok, type Result } from '../../../base/result.ts';
 import { readChatMessage, writeChatMessage } from './chat-message.ts';
 import type { Ask, Json, JsonObject, Message } from './dialect.ts';
-import { compact, countOf, fromPairs, isList, isObject, textOf, without } from './json.ts';
+import { effortOf } from './effort.ts';
+import { compact, countOf, fromPairs, isList, isObject, textOf, without, wordOf } from './json.ts';
 import { cannotTranslate, refuseRest, refuseSampling } from './refusals.ts';
 
 /** Parameters of sampling under their chat names, those of vLLM and SGLang included. */
@@ -117,13 +118,13 @@ function refuseForeign(ask: Ask): Result<null> {
   for (const [i, tool] of ask.tools.entries()) {
     if (tool['type'] === 'function' || tool['type'] === 'custom') continue;
     const remedy = 'offer it as a function of the harness, or use an engine that speaks the same dialect';
-    return cannotTranslate(`tools[${i}]`, to, `a tool of type ${String(tool['type'])} runs at the provider`, remedy);
+    return cannotTranslate(`tools[${i}]`, to, `a tool of type ${wordOf(tool['type'])} runs at the provider`, remedy);
   }
   if (isObject(ask.toolChoice) && ask.toolChoice['type'] !== 'function' && ask.toolChoice['type'] !== 'custom') {
     return cannotTranslate(
       'tool_choice',
       to,
-      `it has no choice of type ${String(ask.toolChoice['type'])}`,
+      `it has no choice of type ${wordOf(ask.toolChoice['type'])}`,
       'use auto, required, none or one tool',
     );
   }
@@ -133,18 +134,9 @@ function refuseForeign(ask: Ask): Result<null> {
 }
 
 const FOREIGN_SAMPLING: ReadonlySet<string> = new Set([...CHAT_SAMPLING, 'thinking']);
-/** Thinking budgets (tokens) below these are these efforts; any larger one is high. */
-const EFFORTS = [
-  [4096, 'low'],
-  [16_384, 'medium'],
-] as const;
 
-/** Of a request in another dialect: its parameters under chat names. A thinking budget becomes an effort; no thinking is what chat asks for anyway. */
+/** Of a request in another dialect: its parameters under chat names. */
 function foreignSampling({ sampling, tools }: Ask): JsonObject {
-  const named = pick(sampling, CHAT_SAMPLING);
-  const kept = tools.length > 0 ? named : without(named, new Set(['parallel_tool_calls'])); // refused without tools
-  const { thinking } = sampling;
-  const budget = isObject(thinking) && thinking['type'] === 'enabled' ? thinking['budget_tokens'] : undefined;
-  if (typeof budget !== 'number' || kept['reasoning_effort'] !== undefined) return kept;
-  return { ...kept, reasoning_effort: EFFORTS.find(([below]) => budget < below)?.[1] ?? 'high' };
+  const named = pick({ ...sampling, ...effortOf(sampling) }, CHAT_SAMPLING);
+  return tools.length > 0 ? named : without(named, new Set(['parallel_tool_calls'])); // refused without tools
 }

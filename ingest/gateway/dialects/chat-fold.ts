@@ -6,7 +6,7 @@ import { reasoningOf } from './chat-message.ts';
 import type { Answer, AnswerFold, Delta, FoldStep, Json, JsonObject, Message, StreamError, Usage } from './dialect.ts';
 import { UNFINISHED, type Finish } from './finish.ts';
 import { dataOf, isDone, NOTHING, streamError } from './fold-event.ts';
-import { compact, countOf, fromPairs, isList, isObject, textOf } from './json.ts';
+import { compact, countOf, fromPairs, isList, isObject, textOf, wordOf } from './json.ts';
 import { addDetails } from './reasoning-details.ts';
 import { asksNothing } from './refusals.ts';
 import { readChatUsage } from './usage.ts';
@@ -162,7 +162,7 @@ function addParts(choice: ChoiceState, parts: readonly Json[], deltas: Delta[]):
     } else {
       const others = choice.extras.get('content_parts');
       choice.extras.set('content_parts', [...(isList(others) ? others : []), part]);
-      deltas.push({ type: 'opaque', choice: choice.index, what: `content part ${String(part['type'])}`, value: part });
+      deltas.push({ type: 'opaque', choice: choice.index, what: `content part ${wordOf(part['type'])}`, value: part });
     }
   }
 }

@@ -1,9 +1,9 @@
 /** One message of the chat dialect to its neutral form and back. */
 import { ok, type Result } from '../../../base/result.ts';
-import { cannotTranslate } from './refusals.ts';
 import type { DialectName, Json, JsonObject, Message } from './dialect.ts';
-import { asksNothing } from './refusals.ts';
-import { compact, fromPairs, isList, isObject, textOf, writeJson } from './json.ts';
+import { originOf, refuseState, stateOf } from './provider-state.ts';
+import { asksNothing, cannotTranslate } from './refusals.ts';
+import { compact, fromPairs, isList, isObject, textOf, writeJson, wordOf } from './json.ts';
 
 /** Parts that an engine of the chat dialect may know. */
 const CHAT_PARTS: ReadonlySet<string> = new Set(['text', 'image_url', 'input_audio', 'file', 'refusal', 'video_url', 'audio_url']);
@@ -29,7 +29,7 @@ export function readChatMessage(raw: JsonObject): Message {
   const calls = raw['tool_calls'];
   return {
     ...fromPairs(extras),
-    role: String(raw['role']),
+    role: wordOf(raw['role']),
     content: raw['content'] ?? null,
     ...compact({
       reasoning_content: reasoningOf(raw) ?? undefined,
@@ -48,7 +48,8 @@ export function reasoningOf(raw: JsonObject): string | null {
   }
   const details = raw['reasoning_details'];
   if (!isList(details)) return null;
-  const texts = details.map((detail) => (isObject(detail) ? (textOf(detail['text']) ?? textOf(detail['summary']) ?? '') : ''));
+  const own = details.filter(isObject).filter((detail) => wordOf(detail['type']).startsWith('reasoning.'));
+  const texts = own.map((detail) => textOf(detail['text']) ?? textOf(detail['summary']) ?? '');
   return texts.filter((text) => text !== '').join('\n') || null;
 }
 
@@ -95,7 +96,7 @@ export function writeChatMessage(message: Message, field: string, from: DialectN
     if (problem !== null) return problem;
   }
   const extras = same ? fromPairs(Object.entries(message).filter(([key]) => !SAYABLE.has(key))) : {};
-  const details = stateOf(message).filter((entry) => same || isChatState(entry));
+  const details = stateOf(message).filter((entry) => same || originOf(entry) === 'openai.chat');
   const calls = message['tool_calls'];
   return ok({
     ...extras,
@@ -113,46 +114,13 @@ export function writeChatMessage(message: Message, field: string, from: DialectN
   });
 }
 
-export function stateOf(message: Message): readonly Json[] {
-  const state = message['provider_state'];
-  return isList(state) ? state : [];
-}
-
-function isChatState(entry: Json): boolean {
-  return isObject(entry) && String(entry['type']).startsWith('reasoning.');
-}
-
-/** Provider state whose readable part stands in the message already, so that a chat engine loses nothing it could read. */
-function isReadable(entry: Json, message: Message): boolean {
-  if (!isObject(entry)) return false;
-  switch (entry['type']) {
-    case 'thinking':
-    case 'text':
-    case 'tool_use':
-    case 'tool_result':
-    case 'message':
-    case 'function_call':
-    case 'custom_tool_call':
-      return true;
-    case 'reasoning':
-      return typeof message['reasoning_content'] === 'string' || asksNothing(entry['encrypted_content']);
-    default:
-      return isChatState(entry);
-  }
-}
-
 function unsayable(message: Message, content: Json, field: string) {
   const to = 'openai.chat';
   const parts = isList(content) ? content : [];
   for (const [i, part] of parts.entries()) {
-    const type = isObject(part) ? String(part['type']) : typeof part;
+    const type = isObject(part) ? wordOf(part['type']) : typeof part;
     if (CHAT_PARTS.has(type)) continue;
     return cannotTranslate(`${field}.content[${i}]`, to, `it has no part of type ${type}`, 'send it as text or as an image');
   }
-  for (const entry of stateOf(message)) {
-    if (isReadable(entry, message)) continue;
-    const type = isObject(entry) ? String(entry['type']) : typeof entry;
-    return cannotTranslate(`${field} (${type})`, to, 'only the provider that made it can read it', 'leave it out of the history');
-  }
-  return null;
+  return refuseState(message, field, to, false);
 }

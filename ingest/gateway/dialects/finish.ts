@@ -49,6 +49,7 @@ export function toMessages(finish: Finish, hasCalls: boolean): { reason: string;
 export function fromResponses(status: string | null, incomplete: string | null, hasCalls: boolean): Finish {
   const known = (finishReason: string, nativeFinish: string): Finish => ({ finishReason, nativeFinish, stopSequence: null });
   switch (status) {
+    case null: // engines that answer in one piece may leave it out
     case 'completed':
       return known(hasCalls ? 'tool_calls' : 'stop', 'completed');
     case 'incomplete':

@@ -19,8 +19,8 @@ import { jsonToCbor } from '../../../events/codec/json-to-cbor.ts';
 import { isMap } from '../../../events/fields.ts';
 import type { Json, JsonObject } from './dialect.ts';
 
-/** A digit run of an integer that a double may not hold; a run behind a point is a fraction. Strings may match too: that costs time only. */
-const LONG_INTEGER = /(?:^|[^.\d])\d{16}/;
+/** An integer that a double may not hold. Digits after a sign of JSON in a string match too: that costs time only. */
+const LONG_INTEGER = /(?:^|[:,[\s])-?\d{16}/;
 /** A buffer larger than this is not kept for the next text. */
 const KEEP_BYTES = 1 << 20;
 let scratch = new ByteWriter(1 << 16);
@@ -77,7 +77,7 @@ function reviveIntegers(text: string): Json {
   );
 }
 
-const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
+const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };
 
 /** JSON text without spaces. Throws `wrong_type` for NaN and the infinities, which JSON.stringify would turn into null. */
 export function writeJson(value: Json): string {
@@ -119,4 +119,9 @@ export function fromPairs(pairs: readonly (readonly [string, Json])[]): JsonObje
 /** The object without the named keys. */
 export function without(object: JsonObject, keys: ReadonlySet<string>): JsonObject {
   return fromPairs(Object.entries(object).filter(([key]) => !keys.has(key)));
+}
+
+/** For messages: a text as it is, anything else as JSON, nothing as `undefined`. */
+export function wordOf(value: Json | undefined): string {
+  return typeof value === 'string' ? value : value === undefined ? 'undefined' : writeJson(value);
 }

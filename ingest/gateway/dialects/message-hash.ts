@@ -9,7 +9,7 @@ import { cursorOver } from '../../../events/codec/cbor-head.ts';
 import { encodeCbor } from '../../../events/codec/cbor-encode.ts';
 import { PieceList } from '../../../events/codec/piece-list.ts';
 import type { Json, JsonObject, Message } from './dialect.ts';
-import { compact, isList, isObject, readStrict, without } from './json.ts';
+import { compact, isList, isObject, readStrict, without, wordOf } from './json.ts';
 
 /** Of provider state whose readable part is in the message itself, only these fields count (as in verifiers). */
 const OPAQUE_FIELDS = ['encrypted_content', 'signature', 'data', 'phase'] as const;
@@ -90,7 +90,7 @@ function comparableState(state: Json | undefined): Json | undefined {
 /** Null for an entry that says nothing beyond the message's own fields. */
 function comparableEntry(entry: Json): Json | null {
   if (!isObject(entry)) return entry;
-  if (!REPRESENTED.has(String(entry['type']))) return without(entry, VOLATILE);
+  if (!REPRESENTED.has(wordOf(entry['type']))) return without(entry, VOLATILE);
   const kept = compact({
     ...Object.fromEntries(OPAQUE_FIELDS.map((field) => [field, entry[field] ?? undefined])),
     is_error: entry['is_error'] === true ? true : undefined,

@@ -3,9 +3,9 @@
  * fields; only signed thinking is kept beside them. Any other order, and any other block, keeps the whole list in `provider_state`, verbatim.
  */
 import { ok, type Result } from '../../../base/result.ts';
-import { stateOf } from './chat-message.ts';
 import type { Json, JsonObject, Message } from './dialect.ts';
-import { compact, fromPairs, isList, isObject, textOf } from './json.ts';
+import { compact, fromPairs, isList, isObject, textOf, wordOf } from './json.ts';
+import { isLaidOut, isThought, originOf, refuseState, stateOf } from './provider-state.ts';
 import { asksNothing, cannotTranslate } from './refusals.ts';
 import { openState, sealState } from './sealed-state.ts';
 import { argumentsOf, inputOf } from './tool-input.ts';
@@ -44,14 +44,14 @@ function callOf({ json, inputText }: Block): Json {
 }
 
 function isSigned({ json }: Block): boolean {
-  return THINKING.has(String(json['type'])) && json['signature'] !== UNSIGNED;
+  return THINKING.has(wordOf(json['type'])) && json['signature'] !== UNSIGNED;
 }
 
 /** Thinking, at most one text, tool calls, and nothing on them that has no neutral field. */
 function isPlain(blocks: readonly Block[]): boolean {
   let phase = 0;
   for (const { json } of blocks) {
-    const type = String(json['type']);
+    const type = wordOf(json['type']);
     const at = THINKING.has(type) ? 0 : type === 'text' ? 1 : type === 'tool_use' ? 2 : -1;
     if (at < phase || (at === phase && at === 1)) return false;
     if (at > 0 && !hasPlainKeys(json, PLAIN_KEYS[type] as ReadonlySet<string>)) return false;
@@ -77,21 +77,15 @@ export type WriteOptions = {
 
 /** The blocks of a neutral assistant message. */
 export function writeAssistantBlocks(message: Message, { field, same, forHarness }: WriteOptions): Result<readonly JsonObject[]> {
-  const state: JsonObject[] = [];
-  const foreign: JsonObject[] = [];
-  for (const entry of stateOf(message)) {
-    const block = isObject(entry) ? ownBlock(entry) : null;
-    if (block !== null) state.push(block);
-    else if (forHarness && isObject(entry)) foreign.push(entry);
-    else if (!isReadable(entry, message)) {
-      const type = isObject(entry) ? String(entry['type']) : typeof entry;
-      return cannotTranslate(`${field} (${type})`, TO, 'only the provider that made it can read it', 'leave it out of the history');
-    }
-  }
-  if (state.some((block) => !THINKING.has(String(block['type'])))) return ok(state);
+  const entries = stateOf(message);
+  if ((same || forHarness) && isLaidOut(message, TO)) return ok(entries.filter((entry) => originOf(entry) === TO));
+  const refused = refuseState(message, field, TO, forHarness);
+  if (refused !== null) return refused;
+  const state = entries.map(ownThought).filter((block) => block !== null);
   const text = textBlocks(message, field);
   if (!text.ok) return text;
   const reasoning = textOf(message['reasoning_content']) ?? '';
+  const foreign = forHarness ? entries.filter((entry) => isThought(entry) && ownThought(entry) === null) : [];
   if ((reasoning !== '' || foreign.length > 0) && state.length === 0) {
     if (!forHarness && !same) {
       const remedy =
@@ -110,31 +104,12 @@ export function writeAssistantBlocks(message: Message, { field, same, forHarness
   return ok([...state, ...text.value, ...calls]);
 }
 
-/** A block of this dialect among the provider state; OpenRouter wraps signed thinking in its own words. */
-export function ownBlock(entry: JsonObject): JsonObject | null {
-  switch (entry['type']) {
-    case 'reasoning.text':
-      if (typeof entry['signature'] !== 'string' || entry['signature'] === '') return null;
-      return { type: 'thinking', thinking: entry['text'] ?? '', signature: entry['signature'] };
-    case 'thinking':
-    case 'redacted_thinking':
-    case 'text':
-    case 'tool_use':
-      return entry;
-    default:
-      return ANTHROPIC_BLOCK.test(String(entry['type'])) ? entry : null;
-  }
-}
-
-/** Blocks of provider-run tools and features. Items of Responses end in `_call` or `_output`, those of chat begin with `reasoning.`. */
-const ANTHROPIC_BLOCK = /_tool_use$|_tool_result$|^(compaction|fallback|container_upload|mid_conv_system|connector_text)$/;
-
-function isReadable(entry: Json, message: Message): boolean {
-  if (!isObject(entry)) return false;
-  const type = String(entry['type']);
-  if (type === 'message' || type === 'function_call') return true;
-  if (type !== 'reasoning' && !type.startsWith('reasoning.')) return false;
-  return asksNothing(entry['encrypted_content'] ?? entry['data']) || typeof message['reasoning_content'] === 'string';
+/** A thought as a block of this dialect, or null; OpenRouter wraps signed thinking in its own words. */
+export function ownThought(entry: JsonObject): JsonObject | null {
+  if (THINKING.has(wordOf(entry['type']))) return entry;
+  const { signature } = entry;
+  if (entry['type'] !== 'reasoning.text' || typeof signature !== 'string' || signature === '') return null;
+  return { type: 'thinking', thinking: entry['text'] ?? '', signature };
 }
 
 function textBlocks(message: Message, field: string): Result<readonly JsonObject[]> {

@@ -3,7 +3,7 @@ import { ok, type Result } from '../../../base/result.ts';
 import { isLink, readDataUrl, writeDataUrl } from './data-url.ts';
 import type { Json, JsonObject } from './dialect.ts';
 import { asksNothing, cannotTranslate } from './refusals.ts';
-import { compact, fromPairs, isList, isObject, textOf, without } from './json.ts';
+import { compact, fromPairs, isList, isObject, textOf, without, wordOf } from './json.ts';
 
 const TO = 'anthropic.messages';
 
@@ -84,7 +84,7 @@ function writePart(part: Json, field: string, same: boolean): Result<JsonObject>
       return writeFile(part, field);
     default:
       if (same) return ok(part);
-      return cannotTranslate(field, TO, `it has no block for a part of type ${String(part['type'])}`, 'send it as text or as an image');
+      return cannotTranslate(field, TO, `it has no block for a part of type ${wordOf(part['type'])}`, 'send it as text or as an image');
   }
 }
 

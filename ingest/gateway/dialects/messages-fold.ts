@@ -6,7 +6,7 @@ import type { Answer, AnswerFold, Delta, FoldStep, Json, JsonObject, StreamError
 import { fromMessages, UNFINISHED, type Finish } from './finish.ts';
 import { dataOf, isDone, NOTHING, streamError } from './fold-event.ts';
 import { assistantOf, UNSIGNED } from './messages-assistant.ts';
-import { countOf, isObject, readJson, textOf } from './json.ts';
+import { countOf, isList, isObject, readJson, textOf, wordOf } from './json.ts';
 import { argumentsOf } from './tool-input.ts';
 import { readMessagesUsage } from './usage.ts';
 
@@ -77,15 +77,20 @@ function addEvent(state: State, json: JsonObject, type: string, deltas: Delta[])
   }
 }
 
-/** A second start (a server that falls back to another model) adds to what is there. */
+/** One stream is one message: what was told of the first cannot be taken back. */
 function start(state: State, json: JsonObject, deltas: Delta[]): Failure | null {
   const message = json['message'];
   if (!isObject(message)) return fail('malformed_stream', 'message_start has no message', 'message');
-  const isFirst = state.head === null;
+  if (state.head !== null) return fail('malformed_stream', 'a second message_start came in one stream', 'type');
   state.head = headOf(message);
   addUsage(state, message['usage']);
-  if (isFirst) deltas.push({ type: 'start', ...state.head });
-  return null;
+  deltas.push({ type: 'start', ...state.head });
+  // a message whose content was there at once: its blocks, then its end
+  for (const [index, content_block] of (isList(message['content']) ? message['content'] : []).entries()) {
+    const problem = startBlock(state, { index, content_block }, deltas) ?? stopBlock(state, { index }, deltas);
+    if (problem !== null) return problem;
+  }
+  return message['stop_reason'] === undefined || message['stop_reason'] === null ? null : addToMessage(state, { delta: message }, deltas);
 }
 
 /** Later counts replace earlier ones; a count that is not said again stays. */
@@ -135,7 +140,7 @@ function addToBlock(state: State, json: JsonObject, deltas: Delta[]): Failure | 
   const delta = json['delta'];
   if (block === undefined) return fail('malformed_stream', `block ${at.index} was not started`, 'index');
   if (!isObject(delta)) return fail('malformed_stream', 'content_block_delta has no delta', 'delta');
-  const type = String(delta['type']);
+  const type = wordOf(delta['type']);
   const field = GROWS[type];
   if (field !== undefined) {
     const text = textOf(delta[field]) ?? '';
@@ -149,7 +154,7 @@ function addToBlock(state: State, json: JsonObject, deltas: Delta[]): Failure | 
     if (block.call >= 0 && text !== '') deltas.push({ type: 'tool_arguments', choice: 0, call: block.call, text });
   } else if (type === 'citations_delta' && delta['citation'] !== undefined) {
     const before = block.json['citations'];
-    block.json['citations'] = [...(Array.isArray(before) ? (before as Json[]) : []), delta['citation']];
+    block.json['citations'] = [...(isList(before as Json) ? (before as readonly Json[]) : []), delta['citation']];
   } else {
     for (const [key, value] of Object.entries(delta)) if (key !== 'type') block.json[key] = value; // compaction_delta and the like
   }
@@ -164,7 +169,7 @@ function stopBlock(state: State, json: JsonObject, deltas: Delta[]): Failure | n
   if (block.stopped) return null;
   block.stopped = true;
   const whole = wholeBlock(block);
-  const type = String(whole.json['type']);
+  const type = wordOf(whole.json['type']);
   switch (type) {
     case 'text':
       break;

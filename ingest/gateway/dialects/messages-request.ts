@@ -3,7 +3,7 @@ import { ok, type Result } from '../../../base/result.ts';
 import type { Ask, Json, JsonObject, Message } from './dialect.ts';
 import { writeAssistantBlocks } from './messages-assistant.ts';
 import { writeMessagesBlocks, writeMessagesContent } from './messages-content.ts';
-import { compact, isObject, textOf } from './json.ts';
+import { compact, isObject, textOf, wordOf } from './json.ts';
 import { asksNothing, cannotTranslate, refuseRest, refuseSampling } from './refusals.ts';
 
 const TO = 'anthropic.messages';
@@ -169,7 +169,7 @@ function writeTools(tools: readonly JsonObject[], same: boolean): Result<readonl
       );
     } else if (same) written.push(tool);
     else
-      return cannotTranslate(`tools[${i}]`, TO, `it has no tool of type ${String(tool['type'])}`, 'offer it as a function of the harness');
+      return cannotTranslate(`tools[${i}]`, TO, `it has no tool of type ${wordOf(tool['type'])}`, 'offer it as a function of the harness');
   }
   return ok(written);
 }
@@ -202,7 +202,7 @@ function writeOutputConfig(sampling: JsonObject): Result<JsonObject | undefined>
     config['format'] = { type: 'json_schema', schema: format['json_schema']['schema'] ?? {} };
   } else if (isObject(format) && format['type'] !== 'text') {
     const remedy = 'give a schema (json_schema), or say it in the prompt';
-    return cannotTranslate('response_format', TO, `it has no format of type ${String(format['type'])}`, remedy);
+    return cannotTranslate('response_format', TO, `it has no format of type ${wordOf(format['type'])}`, remedy);
   }
   return ok(Object.keys(config).length === 0 ? undefined : config);
 }

@@ -7,7 +7,7 @@ import type { Ask, Delta, Json, JsonObject, Naming, OutFrame, StreamWriter, Usag
 import { anthropicErrorBody } from './error-bodies.ts';
 import { toMessages } from './finish.ts';
 import { NO_USAGE } from './messages-answer.ts';
-import { ownBlock, UNSIGNED } from './messages-assistant.ts';
+import { ownThought, UNSIGNED } from './messages-assistant.ts';
 import { writeJson } from './json.ts';
 import { cannotTranslate } from './refusals.ts';
 import { sealState } from './sealed-state.ts';
@@ -153,7 +153,7 @@ function writeState(state: State, entry: JsonObject): readonly OutFrame[] {
     frames.push(frame({ type: 'content_block_stop', index: startBlock(state, entry, frames) }));
     return frames;
   }
-  const own = ownBlock(entry);
+  const own = ownThought(entry);
   if (own?.['type'] !== 'thinking') {
     state.foreign.push(entry);
     return frames;

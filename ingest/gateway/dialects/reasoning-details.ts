@@ -1,6 +1,6 @@
 /** `reasoning_details` (OpenRouter, MiniMax) come in pieces: consecutive pieces of one entry are joined. */
 import type { Json, JsonObject } from './dialect.ts';
-import { isObject, textOf } from './json.ts';
+import { isObject, textOf, wordOf } from './json.ts';
 
 const TEXT_FIELD: Readonly<Record<string, string>> = { 'reasoning.text': 'text', 'reasoning.summary': 'summary' };
 const SAME = ['id', 'index', 'format'] as const;
@@ -10,7 +10,7 @@ export function addDetails(entries: JsonObject[], pieces: readonly Json[], close
   for (const piece of pieces) {
     if (!isObject(piece)) continue;
     const last = entries.length > closed ? entries.at(-1) : undefined;
-    const field = TEXT_FIELD[String(piece['type'])];
+    const field = TEXT_FIELD[wordOf(piece['type'])];
     if (last !== undefined && field !== undefined && continues(last, piece)) entries[entries.length - 1] = joined(last, piece, field);
     else entries.push(piece);
   }

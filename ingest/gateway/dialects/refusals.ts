@@ -1,7 +1,7 @@
 /** What one dialect cannot say of another is refused by name: the field, why, and what to do instead. Fields that change no answer are left out. */
 import { fail, ok, type Problem, type Result } from '../../../base/result.ts';
 import type { DialectName, Json, JsonObject } from './dialect.ts';
-import { isList, isObject } from './json.ts';
+import { isList, isObject, wordOf } from './json.ts';
 
 type Failure = { readonly ok: false; readonly error: Problem };
 
@@ -42,7 +42,8 @@ function changesNothing(field: string, value: Json): boolean {
     case 'context_management': {
       const edits = isObject(value) ? value['edits'] : undefined;
       return (
-        isList(edits) && edits.every((edit) => isObject(edit) && /^clear_thinking_/.test(String(edit['type'])) && edit['keep'] === 'all')
+        isList(edits) &&
+        edits.every((edit) => isObject(edit) && wordOf(edit['type']).startsWith('clear_thinking_') && edit['keep'] === 'all')
       );
     }
     case 'modalities':

@@ -1,9 +1,9 @@
 /** Answers of the Responses dialect (one body, not a stream) to neutral form and back. */
 import { fail, ok, type Result } from '../../../base/result.ts';
-import { stateOf } from './chat-message.ts';
 import type { Answer, Ask, Json, JsonObject, Message, Naming, Usage } from './dialect.ts';
 import { fromResponses, toResponses, type Finish } from './finish.ts';
 import { isList, isObject, textOf } from './json.ts';
+import { isLaidOut, isThought, originOf, refuseState, stateOf } from './provider-state.ts';
 import { cannotTranslate } from './refusals.ts';
 import { assistantOf, callItem, typeOf } from './responses-assistant.ts';
 import { writeChoice, writeTool } from './responses-request.ts';
@@ -47,6 +47,8 @@ export function writeResponsesAnswer(answer: Answer, ask: Ask, naming: Naming): 
   if (choice === undefined || others.length > 0) return cannotTranslate('the answer', TO, 'it has exactly one', 'ask with n = 1');
   const finish = statusOf(choice);
   if (!finish.ok) return finish;
+  const refused = isLaidOut(choice.message, TO) ? null : refuseState(choice.message, 'the answer', TO, true);
+  if (refused !== null) return refused;
   const output = outputItems(choice.message, ask, naming, finish.value.status);
   const model = answer.model === '' ? ask.model : answer.model;
   return ok(
@@ -109,9 +111,10 @@ export function responseObject(facts: ResponseFacts): JsonObject {
 
 /** Output items of a neutral message: reasoning, message, calls. */
 function outputItems(message: Message, ask: Ask, naming: Naming, status: string): readonly JsonObject[] {
+  if (isLaidOut(message, TO)) return stateOf(message).filter((entry) => originOf(entry) === TO);
   const items: JsonObject[] = [];
   const reasoning = textOf(message['reasoning_content']) ?? '';
-  const state = stateOf(message).filter(isObject);
+  const state = stateOf(message).filter(isThought);
   if (reasoning !== '' || state.length > 0) items.push(reasoningItem(naming.newId('rs_'), reasoning, state, ask));
   const content: JsonObject[] = textsOf(message['content']).map((text) => textPart(text));
   const refusal = textOf(message['refusal']) ?? '';

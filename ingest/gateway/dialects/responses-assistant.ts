@@ -3,9 +3,9 @@
  * fields; only reasoning that its provider must get back is kept beside them. Any other order or item keeps the whole run in `provider_state`.
  */
 import { ok, type Result } from '../../../base/result.ts';
-import { stateOf } from './chat-message.ts';
 import type { Json, JsonObject, Message } from './dialect.ts';
-import { compact, isList, isObject, textOf } from './json.ts';
+import { compact, isList, isObject, textOf, wordOf } from './json.ts';
+import { isLaidOut, isThought, originOf, refuseState, stateOf } from './provider-state.ts';
 import { asksNothing, cannotTranslate } from './refusals.ts';
 import { openState } from './sealed-state.ts';
 
@@ -103,15 +103,11 @@ export type WriteOptions = { readonly field: string; readonly same: boolean };
 
 /** Input items of a neutral assistant message, for an engine. */
 export function writeAssistantItems(message: Message, { field, same }: WriteOptions): Result<readonly JsonObject[]> {
-  const state: JsonObject[] = [];
-  for (const entry of stateOf(message)) {
-    if (isObject(entry) && isOwn(entry)) state.push(entry);
-    else if (!isReadable(entry, message)) {
-      const type = isObject(entry) ? String(entry['type']) : typeof entry;
-      return cannotTranslate(`${field} (${type})`, TO, 'only the provider that made it can read it', 'leave it out of the history');
-    }
-  }
-  if (state.some((item) => typeOf(item) !== 'reasoning')) return ok(state);
+  const entries = stateOf(message);
+  if (same && isLaidOut(message, TO)) return ok(entries.filter((entry) => originOf(entry) === TO));
+  const refused = refuseState(message, field, TO, false);
+  if (refused !== null) return refused;
+  const state = entries.filter((entry) => isThought(entry) && originOf(entry) === TO);
   const reasoning = textOf(message['reasoning_content']) ?? '';
   if (reasoning !== '' && state.length === 0) {
     if (!same) {
@@ -129,23 +125,8 @@ export function writeAssistantItems(message: Message, { field, same }: WriteOpti
     }
     calls.push(callItem(call));
   }
-  return ok([...state, ...said.value, ...calls]);
-}
-
-/** Items of this dialect among the provider state. Blocks of Messages end in `tool_use` or `tool_result`, those of chat begin with `reasoning.`. */
-function isOwn(entry: JsonObject): boolean {
-  const type = typeOf(entry);
-  if (/^(thinking|redacted_thinking|text|tool_use|tool_result)$|_tool_use$|_tool_result$|^reasoning\./.test(type)) return false;
-  return type !== '';
-}
-
-function isReadable(entry: Json, message: Message): boolean {
-  if (!isObject(entry)) return false;
-  const type = typeOf(entry);
-  if (type === 'text' || type === 'tool_use') return true;
-  return (
-    (type === 'thinking' || type === 'reasoning.text' || type === 'reasoning.summary') && typeof message['reasoning_content'] === 'string'
-  );
+  const items = [...state, ...said.value, ...calls];
+  return ok(items.length > 0 ? items : [{ role: 'assistant', content: '' }]);
 }
 
 function messageItems(message: Message, field: string): Result<readonly JsonObject[]> {

@@ -1,7 +1,7 @@
 /** Content of messages and of tool results in the Responses dialect to neutral parts and back. */
 import { ok, type Result } from '../../../base/result.ts';
 import type { Json } from './dialect.ts';
-import { compact, isList, isObject, textOf, without } from './json.ts';
+import { compact, isList, isObject, textOf, without, wordOf } from './json.ts';
 import { asksNothing, cannotTranslate } from './refusals.ts';
 
 const TO = 'openai.responses';
@@ -72,6 +72,6 @@ function writePart(part: Json, field: string, same: boolean): Result<Json> {
       return ok(without(part, new Set(['cache_control'])));
     default:
       if (same) return ok(part);
-      return cannotTranslate(field, TO, `it has no part of type ${String(part['type'])}`, 'send it as text or as an image');
+      return cannotTranslate(field, TO, `it has no part of type ${wordOf(part['type'])}`, 'send it as text or as an image');
   }
 }

@@ -81,6 +81,7 @@ function addEvent(state: State, json: JsonObject, type: string, deltas: Delta[])
 function addResponse(state: State, json: JsonObject, deltas: Delta[]): Failure | null {
   const { response } = json;
   if (!isObject(response)) return fail('malformed_stream', 'an event has no response', 'response');
+  if (state.ended) return fail('malformed_stream', 'a second response came in one stream', 'response');
   if (state.response === null) deltas.push({ type: 'start', ...responseHead(response) });
   state.response = response;
   return null;

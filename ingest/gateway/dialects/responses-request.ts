@@ -1,8 +1,10 @@
 /** Neutral asks as requests for an engine of the Responses dialect. */
 import { ok, type Result } from '../../../base/result.ts';
-import { markedContent, stateOf } from './chat-message.ts';
+import { markedContent } from './chat-message.ts';
 import type { Ask, Json, JsonObject, Message } from './dialect.ts';
-import { compact, isList, isObject, textOf } from './json.ts';
+import { effortOf } from './effort.ts';
+import { compact, isList, isObject, textOf, wordOf } from './json.ts';
+import { stateOf } from './provider-state.ts';
 import { cannotTranslate, refuseRest, refuseSampling } from './refusals.ts';
 import { writeAssistantItems } from './responses-assistant.ts';
 import { writeResponsesContent } from './responses-content.ts';
@@ -10,14 +12,14 @@ import { writeResponsesContent } from './responses-content.ts';
 const TO = 'openai.responses';
 const SAYABLE: ReadonlySet<string> = new Set([
   'temperature', 'top_p', 'top_logprobs', 'parallel_tool_calls', 'truncation', 'max_tool_calls', 'max_tokens', 'max_completion_tokens', 'reasoning_effort',
-  'reasoning', 'response_format', 'verbosity', 'text', 'n',
+  'reasoning', 'response_format', 'verbosity', 'text', 'n', 'thinking',
 ]); // prettier-ignore
 
 export function writeResponsesAsk(ask: Ask): Result<JsonObject> {
   const same = ask.dialect === TO;
   const refused = refuseForeign(ask, same);
   if (!refused.ok) return refused;
-  const { sampling } = ask;
+  const sampling = { ...ask.sampling, ...effortOf(ask.sampling) };
   const lead = same || ask.instructions === 1 ? textOf(ask.messages[0]?.['content']) : null;
   const hasLead = lead !== null && ask.instructions === 1;
   const input = writeInput(ask, hasLead ? 1 : 0, same);
@@ -61,7 +63,7 @@ function refuseForeign(ask: Ask, same: boolean): Result<null> {
   if (ask.wants.logprobs) return cannotTranslate('logprobs', TO, 'log-probabilities are not translated', 'ask for none');
   for (const [i, tool] of ask.tools.entries()) {
     if (tool['type'] === 'function' || tool['type'] === 'custom') continue;
-    return cannotTranslate(`tools[${i}]`, TO, `it has no tool of type ${String(tool['type'])}`, 'offer it as a function of the harness');
+    return cannotTranslate(`tools[${i}]`, TO, `it has no tool of type ${wordOf(tool['type'])}`, 'offer it as a function of the harness');
   }
   const choice = ask.toolChoice;
   if (isObject(choice) && choice['type'] !== 'function' && choice['type'] !== 'custom') {
@@ -105,7 +107,7 @@ function writeInput(ask: Ask, from: number, same: boolean): Result<readonly Json
     if (!written.ok) return written;
     items.push(...written.value);
     for (const call of isList(message['tool_calls']) ? message['tool_calls'] : []) {
-      if (isObject(call) && call['type'] === 'custom') custom.add(String(call['id']));
+      if (isObject(call) && call['type'] === 'custom') custom.add(wordOf(call['id']));
     }
   }
   return ok(items);
@@ -118,10 +120,10 @@ function writeMessage(message: Message, field: string, same: boolean, custom: Re
     const content = writeResponsesContent(message['content'] ?? '', `${field}.content`, same);
     return content.ok ? ok([{ role: message.role, content: content.value }]) : content;
   }
-  const state = stateOf(message).filter(isObject);
+  const state = stateOf(message);
   if (state.length > 0) {
     if (same) return ok(state);
-    return cannotTranslate(field, TO, `it has no item for a result of type ${String(state[0]?.['type'])}`, 'use function tools');
+    return cannotTranslate(field, TO, `it has no item for a result of type ${wordOf(state[0]?.['type'])}`, 'use function tools');
   }
   const output = writeResponsesContent(markedContent(message), `${field}.content`, same);
   if (!output.ok) return output;

@@ -5,7 +5,7 @@
 import { ok, type Result } from '../../../base/result.ts';
 import type { Ask, Delta, Json, JsonObject, Naming, OutFrame, StreamWriter, Usage } from './dialect.ts';
 import { toResponses } from './finish.ts';
-import { writeJson } from './json.ts';
+import { textOf, writeJson } from './json.ts';
 import { cannotTranslate } from './refusals.ts';
 import { callItem } from './responses-assistant.ts';
 import { messageItem, reasoningItem, responseObject, textPart, type ResponseFacts } from './responses-answer.ts';
@@ -187,7 +187,7 @@ function closeItem(state: State, frames: OutFrame[]): void {
   if (open === null) return;
   closePart(state, open, frames);
   state.open = null;
-  const text = open.done.map((part) => String(part['text'] ?? '')).join('');
+  const text = open.done.map((part) => textOf(part['text']) ?? '').join('');
   const item =
     open.type === 'message'
       ? messageItem(open.id, open.done, state.status?.status ?? 'completed')
