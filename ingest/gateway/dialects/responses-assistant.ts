@@ -4,7 +4,7 @@
  */
 import { ok, type Result } from '../../../base/result.ts';
 import type { Json, JsonObject, Message } from './dialect.ts';
-import { compact, isList, isObject, textOf, wordOf } from './json.ts';
+import { compact, isList, isObject, textOf } from './json.ts';
 import { isLaidOut, isThought, originOf, refuseState, stateOf } from './provider-state.ts';
 import { asksNothing, cannotTranslate } from './refusals.ts';
 import { openState } from './sealed-state.ts';
