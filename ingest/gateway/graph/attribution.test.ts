@@ -39,6 +39,18 @@ test('ladder on and off give the same concat; with it, messages own their ids an
   assert.deepEqual(ladder.nodes.map(({ attribution }) => attribution), Array(5).fill('ladder')); // prettier-ignore
 });
 
+test('an answer is only called a carrier where it carries something', () => {
+  const messages = [system, user('first')];
+  const prompt = renderMessages(messages); // no generation prompt
+  const trace = newTrace();
+  const spans = spansOf(messages, prompt);
+  record(trace, exchangeOf(messages, prompt, [choiceOf(assistant('x'), [42])], { spans }));
+  assert.deepEqual([trace.nodes[2]?.attribution, [...(trace.nodes[2]?.tokens?.ids ?? [])]], [null, [42]]);
+  const more = promptOf(messages);
+  record(trace, exchangeOf(messages, more, [choiceOf(assistant('y'), [43])]));
+  assert.deepEqual([trace.nodes[3]?.attribution, trace.nodes[3]?.parent, [...(trace.nodes[3]?.tokens?.ids ?? [])]], ['ladder', 1, [...GENERATION_PROMPT, 43]]); // prettier-ignore
+});
+
 test('the ladder without some rungs: ids fall to the next message that has a span; spans that go back or too far count as none', () => {
   const messages = [system, user('a'), user('b'), user('c')];
   const prompt = promptOf(messages);

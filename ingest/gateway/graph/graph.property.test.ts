@@ -15,7 +15,7 @@ import { asReference, bestOf, matchesOf, referenceNodes, type ReferenceNode } fr
 import { applyEvent, applyNodes, emptyGraph, pathTo, type TraceGraph } from './trace-graph.ts';
 import { PRINT_WORDS } from './message-print.ts';
 
-const RUNS = 400;
+const RUNS = 250;
 
 /** What a graph holds, without its spare room. */
 function contentOf(graph: TraceGraph): Record<string, unknown> {

@@ -78,13 +78,28 @@ test('thinking that the harness does not send back is dropped reasoning too, and
   }
 });
 
-test('short thinking before a long answer that the template drops is dropped reasoning, although the answer goes on soon after', () => {
+test('short reasoning before a long answer is dropped reasoning, not another spelling', () => {
+  const a1 = assistant('one two three four five six seven eight nine ten', { reasoning_content: 'hm so r3 r4 r5 r6 r7' });
+  const { reasoning_content: _, ...stripped } = a1 as JsonObject;
+  for (const resent of [a1, { ...stripped, role: 'assistant' }]) {
+    const trace = newTrace();
+    chat(trace, [user('first')], a1);
+    const plan = chat(trace, [user('first'), resent, user('second')], assistant('two'), { template: { dropReasoning: true } });
+    assert.equal(plan.forkReason, 'reasoning_dropped');
+  }
+});
+
+test('a second answer that comes back in another spelling: the first is still re-used, but nothing extends', () => {
   const trace = newTrace();
   const m1 = [user('first')];
-  const a1 = assistant('one two three four five six seven eight', { reasoning_content: 'a few words' });
-  chat(trace, m1, a1);
-  const next = chat(trace, [...m1, a1, user('second')], assistant('two'), { template: { dropReasoning: true } });
-  assert.deepEqual([next.forkReason, next.extends], ['reasoning_dropped', false]);
+  const m2 = [...m1, assistant('one'), user('second')];
+  chat(trace, m1, assistant('one'));
+  chat(trace, m2, assistant('two and more'));
+  const m3 = [...m2, assistant('two and more'), user('third')];
+  const prompt = promptOf(m3);
+  prompt.splice(prompt.indexOf(wordIds('more')[0] as number), 1, 9001, 9002);
+  const plan = chat(trace, m3, assistant('three'), { prompt });
+  assert.deepEqual([plan.extends, plan.forkReason, plan.nodes[0]?.parent], [false, 'retokenised', 2]);
 });
 
 test('BPE drift inside the completion: re-tokenised, and not taken for dropped reasoning where there is some', () => {
@@ -119,6 +134,11 @@ test('a stop string that the text does not keep: re-tokenised', () => {
   chat(trace, [user('first')], assistant('one'), { completion: wordIds('one STOP') });
   const plan = chat(trace, [user('first'), assistant('one'), user('second')], assistant('two'));
   assert.deepEqual([plan.extends, plan.forkReason], [false, 'retokenised']);
+
+  const thinking = assistant('one', { reasoning_content: 'a long way to it of many more words than a head holds' });
+  const other = newTrace();
+  chat(other, [user('first')], thinking, { completion: [...completionOf(thinking).slice(0, -1), ...wordIds('STOP')] });
+  assert.equal(chat(other, [user('first'), thinking, user('second')], assistant('two')).forkReason, 'retokenised');
 });
 
 test('n = 4, and the third is continued', () => {
@@ -160,6 +180,15 @@ test('two parallel calls from one prefix', () => {
   assert.deepEqual([later.forkReason, later.extends], ['edited_history', true]);
 });
 
+test('parallel calls that share nothing but the system prompt ask nothing about extension', () => {
+  const trace = newTrace();
+  chat(trace, [system, user('left')], assistant('L'), { more: { start: 9_000_000, end: 9_000_050 } });
+  const right = chat(trace, [system, user('right')], assistant('R'), { more: { start: 9_000_020, end: 9_000_060 } });
+  assert.deepEqual([right.forkReason, right.extends, right.nodes[0]?.parent], ['parallel', null, 0]);
+  const later = chat(trace, [system, user('later')], assistant('N'), { more: { start: 9_000_070, end: 9_000_080 } });
+  assert.deepEqual([later.forkReason, later.extends], ['edited_history', false]);
+});
+
 test('parallel tool calls: one answer node, the results a chain in request order', () => {
   const trace = newTrace();
   const both = assistant('', { tool_calls: [{ id: 'p', name: 'search', arguments: '{}' }, { id: 'q', name: 'search', arguments: '{}' }] }); // prettier-ignore
@@ -182,6 +211,24 @@ test('tools changed at turn 2: another root, whether the template shows them or 
     const back = chat(trace, m2, assistant('three'), { template: { tools: [search] }, prompt: prompt(m2, [search]) });
     assert.deepEqual([back.nodes[0]?.parent, back.forkReason, back.extends], [2, null, true]);
   }
+});
+
+test('another agent with other tools and another system prompt is no template that changed', () => {
+  const trace = newTrace();
+  chat(trace, [system, user('first')], assistant('one'), { template: { tools: [{ name: 'search' }] } });
+  const other = [{ role: 'system', content: 'you are a judge' }, user('first')];
+  const plan = chat(trace, other, assistant('yes'), { template: { tools: [{ name: 'grade' }] } });
+  assert.deepEqual([plan.forkReason, plan.nodes[0]?.parent], ['edited_history', null]);
+});
+
+test('call ids that a harness rewrites do not hide that the template changed', () => {
+  const trace = newTrace();
+  const m1 = [system, user('first')];
+  chat(trace, m1, calls('engine-1', 'x'), { template: { date: 'monday' } });
+  const m2 = [...m1, calls('mine-1', 'x'), tool('mine-1', 'found')];
+  chat(trace, m2, assistant('two'), { template: { date: 'monday' } });
+  const m3 = [...m1, calls('mine-2', 'x'), tool('mine-2', 'found'), assistant('two'), user('third')];
+  assert.equal(chat(trace, m3, assistant('three'), { template: { date: 'tuesday' } }).forkReason, 'template_changed');
 });
 
 test('a date in the system prompt that moves: template_changed', () => {
@@ -223,10 +270,14 @@ test('the same prompt twice: resample, retry or parallel; each answer has its ow
   chat(trace, m1, assistant('one'));
   const again = chat(trace, m1, assistant('two'));
   assert.deepEqual([again.forkReason, again.extends, rolesOf(again.nodes), again.nodes[0]?.parent], ['resample', null, ['assistant*'], 1]);
+  assert.equal(again.nodes[0]?.attribution, 'none'); // it carries the ids of both messages
   assert.equal(chat(trace, m1, assistant('three'), { more: { retry: true } }).forkReason, 'retry');
   const overlapping = { start: trace.nodes.at(-1)?.time as number, end: 10_000_000 };
   assert.equal(chat(trace, m1, assistant('four'), { more: overlapping }).forkReason, 'resample'); // one begins as the other ends
   assert.equal(chat(trace, m1, assistant('five'), { more: { ...overlapping, start: 9_999_999 } }).forkReason, 'parallel');
+  const behind = { start: trace.nodes.at(-1)?.time as number, end: 10_000_001 };
+  chat(trace, m1, assistant('six'), { more: { start: 1, end: 2 } }); // the newest twin ended long ago, an older one has not
+  assert.equal(chat(trace, m1, assistant('seven'), { more: { ...behind, start: behind.start - 1 } }).forkReason, 'parallel');
   for (const node of trace.nodes.slice(2)) {
     assert.deepEqual(idsOf(trace, node.index), [...promptOf(m1), ...completionOf(node.message as Message)]);
   }
@@ -249,6 +300,8 @@ test('edited system prompt, edited user message, a history that got shorter', ()
   assert.deepEqual([answer.forkReason, answer.nodes[0]?.parent, answer.nodes[0]?.sampled], ['edited_history', 1, false]);
   const compacted = chat(start(), [system, user('so far so good')], assistant('y'));
   assert.deepEqual([compacted.forkReason, compacted.extends, compacted.nodes[0]?.parent], ['compaction', false, 0]);
+  const longer = chat(start(), [system, user(Array.from({ length: 40 }, (_, i) => `w${i}`).join(' '))], assistant('y'));
+  assert.equal(longer.forkReason, 'edited_history'); // fewer messages, but a longer prompt
   const linked = chat(start(), [system, user('so far'), assistant('one'), user('second')], assistant('y'), { more: { compaction: true } });
   assert.equal(linked.forkReason, 'compaction');
 });

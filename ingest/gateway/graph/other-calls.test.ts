@@ -155,6 +155,23 @@ test('checkIdentity says what differs', () => {
   assert.match(checkIdentity(trace.graph, 1, wrong, completion) ?? '', /differ/);
   assert.match(checkIdentity(trace.graph, 1, prompt, completion.subarray(1)) ?? '', /holds 11 ids, the engine saw 10/);
   assert.match(checkIdentity(trace.graph, 7, prompt, completion) ?? '', /no node 7/);
+  record(trace, exchangeOf([user('x')], null, [choiceOf(assistant('y'), null)]));
+  assert.match(checkIdentity(trace.graph, 3, prompt, completion) ?? '', /node 3 has no tokens/);
+  // a path that does not lie in one piece: another trace's answer is between
+  const m2 = [user('first'), assistant('one'), user('second')];
+  const plan = chat(trace, m2, assistant('two'));
+  const [long, last] = [Uint32Array.from(promptOf(m2)), Uint32Array.from(completionOf(assistant('two')))];
+  const other = chat(trace, [user('first')], assistant('other'));
+  const next = chat(trace, [...m2, assistant('two'), user('third')], assistant('three'));
+  assert.equal(checkIdentity(trace.graph, answerOf(plan), long, last), null);
+  const [whole, end] = [
+    Uint32Array.from(promptOf([...m2, assistant('two'), user('third')])),
+    Uint32Array.from(completionOf(assistant('three'))),
+  ];
+  assert.equal(checkIdentity(trace.graph, answerOf(next), whole, end), null);
+  whole[1] = 99;
+  assert.match(checkIdentity(trace.graph, answerOf(next), whole, end) ?? '', /differ from place 0 on/);
+  assert.notEqual(answerOf(other), answerOf(plan));
 });
 
 test('a plan whose path is not prompt + completion is refused by name, before anything is handed out', () => {
