@@ -95,8 +95,8 @@ export type RunEndOptions = {
   readonly extra?: Extra | undefined;
 };
 
-/** A client of the package `openai`; unknown where that is not installed. */
-/** @ts-ignore: the package is optional */ // oxlint-disable-line typescript/ban-ts-comment
+/** A client of the package `openai`; of any type where that is not installed.
+ * @ts-ignore: the package is optional */
 export type OpenAIClient = import('openai').OpenAI;
 
 /** What the gateway fixes for the trace that a key names. */

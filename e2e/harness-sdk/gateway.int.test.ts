@@ -71,7 +71,7 @@ test('rollout.openai() is recorded by the gateway, node for node as a wrapped cl
   });
   await recorder.flush();
   const rollouts = await gateway.sql<{ rollout: string; ok: boolean; reward: number | null }>('SELECT rollout, ok, reward FROM rollouts');
-  assert.deepEqual(rollouts.map(({ rollout, ok }) => [rollout, Boolean(ok)]).toSorted(), [[captured, true], [wrapped, true]].toSorted()); // prettier-ignore
+  assert.deepEqual(new Map(rollouts.map(({ rollout, ok }) => [rollout, Boolean(ok)])), new Map([[captured, true], [wrapped, true]])); // prettier-ignore
   assert.equal(rollouts.find(({ rollout }) => rollout === captured)?.reward, 1);
   const agents = await gateway.sql<{ agent: string; nodes: number; ok: boolean }>('SELECT agent, nodes, ok FROM traces WHERE rollout = {r: String} ORDER BY agent', { r: captured }); // prettier-ignore
   assert.deepEqual(agents.map(({ agent, nodes }) => [agent, Number(nodes)]), [['judge', 1], ['through the gateway', 7]]); // prettier-ignore
