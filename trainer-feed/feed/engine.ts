@@ -23,7 +23,7 @@ import { forgottenUpTo, lastCut, type BatchRecord } from './decision-state.ts';
 import { draftId, recordOf, type Draft } from './draft.ts';
 import type { FeedFold } from './fold.ts';
 import { failDraft, groupDecisions, newGroupNotes, nextDeadline, type GroupNotes } from './group-decisions.ts';
-import { nextCut, type CutterContext, type CutWait, type Yields } from './next-cut.ts';
+import { nextCut, noteYields, type CutterContext, type CutWait, type Yields } from './next-cut.ts';
 import { openFeedFiles, type FeedFiles, type FeedOrigin } from './open-feed.ts';
 import { feedEventOf, readDecisions, readFacts } from './read-topics.ts';
 import { regatherRows } from './regather-rows.ts';
@@ -248,6 +248,7 @@ export class FeedEngine {
     const next = await nextCut(context);
     const isWait = next.kind === 'wait';
     this.#view = { ...this.#view, wait: isWait ? next.wait : null, ended: next.kind === 'end' };
+    if (isWait && next.wait.kind === 'commit') await noteYields(context);
     if (isWait || next.kind === 'end') return false;
     if (next.kind === 'drop') return this.#append(next.drafts, signal).then(() => true);
     const batch =
@@ -330,6 +331,7 @@ export class FeedEngine {
     if (this.#version !== version) return;
     const { promise } = this.#woken;
     await withLinkedSignal([signal], async (linked) => {
+      linked.throwIfAborted();
       const stop = new AbortController();
       const onAbort = (): void => stop.abort(linked.reason);
       linked.addEventListener('abort', onAbort, { once: true });
@@ -405,6 +407,7 @@ export class FeedEngine {
 
   /** Waits for an append to either topic, a request, or the next deadline. */
   async #idle({ fold }: FeedFiles, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
     const { events, feeds, clock } = this.#ports;
     const deadline = (nextDeadline(this.#notes) - clock.nowMicros()) / 1000;
     const ms = Math.max(1, Math.min(IDLE_MS, deadline));

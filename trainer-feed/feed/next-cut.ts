@@ -79,6 +79,17 @@ function wait(
   return { kind: 'wait', wait: { n, kind, waitsFor, have, need, unit: resolved.spec.batch.by } };
 }
 
+/** Notes what every group in the pool would bring: producers are told by it whether more is needed. */
+export async function noteYields(context: CutterContext): Promise<void> {
+  const n = lastCut(context.fold.decisions) + 1;
+  let read = 0;
+  for (const group of poolOf(context.fold.decisions)) {
+    if (group.ready === null || context.yields.has(group.ready.offset) || !isGathered(context.fold, group.ready)) continue;
+    if (read++ % GROUPS_AT_A_TIME === 0) await setImmediate();
+    yieldOf(context, group, n);
+  }
+}
+
 async function fillCut(context: CutterContext, n: number): Promise<NextCut> {
   const { fold, resolved } = context;
   const { size, by } = resolved.spec.batch;
