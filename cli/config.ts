@@ -100,14 +100,10 @@ const settings = z.object({
     .string()
     .optional()
     .meta({ description: 'Model servers behind the gateway, by name: JSON, or the path of a JSON file (docs/gateway.md).' }),
-  gatewaySecret: z
-    .string()
-    .min(32)
-    .optional()
-    .meta({
-      description: 'Signs the keys of the gateway, the same for all gateways; unset = made once and kept in the data folder.',
-      secret: true,
-    }),
+  gatewaySecret: z.string().min(32).optional().meta({
+    description: 'Signs the keys of the gateway, the same for all gateways; unset = made once and kept in the data folder.',
+    secret: true,
+  }),
   gatewayInFlightBytes: integer(MIB, 64 * 1024 * MIB)
     .prefault(String(512 * MIB))
     .meta({ description: 'Memory of calls under way before 429.' }),

@@ -45,13 +45,9 @@ export const callRecorded = object({
   templateHash: z.string().max(256).nullish().meta({ description: 'hash of the chat template' }),
   templateKwargs: record.nullish().meta({ description: 'arguments given to the chat template' }),
   stream: z.boolean().nullish().meta({ description: 'whether the answer was streamed' }),
-  extends: z
-    .boolean()
-    .nullish()
-    .meta({
-      description:
-        'whether its prompt starts with the ids of the answer it continues; null = no question (first call, same prompt, no ids)',
-    }),
+  extends: z.boolean().nullish().meta({
+    description: 'whether its prompt starts with the ids of the answer it continues; null = no question (first call, same prompt, no ids)',
+  }),
   drift: z
     .array(name)
     .max(64)

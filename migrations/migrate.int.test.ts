@@ -56,7 +56,10 @@ test('an empty store is brought to the newest version, once', async () => {
 test('upgraded one version at a time, the schema is the same as made at once', async () => {
   await migrate(store, options('made_whole'));
   for (let version = 1; version <= NEWEST; version++) {
-    assert.deepEqual(await migrate(store, options('made_in_steps', { migrations: ALL.slice(0, version) })), { from: version - 1, to: version });
+    assert.deepEqual(await migrate(store, options('made_in_steps', { migrations: ALL.slice(0, version) })), {
+      from: version - 1,
+      to: version,
+    });
   }
   assert.deepEqual(await schemaOf('made_in_steps'), await schemaOf('made_whole'));
 });
