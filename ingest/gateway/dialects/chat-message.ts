@@ -105,7 +105,9 @@ export function writeChatMessage(message: Message, field: string, from: DialectN
     content: content === null && message.role === 'assistant' && !isList(calls) ? '' : content,
     ...compact({
       name: message['name'],
+      // SGLang and DeepSeek read the one, vLLM and OpenRouter the other
       reasoning_content: message['reasoning_content'],
+      reasoning: message['reasoning_content'],
       reasoning_details: details.length > 0 ? details : undefined,
       refusal: message['refusal'],
       tool_calls: isList(calls) ? calls.map(writeChatCall) : undefined,

@@ -17,6 +17,8 @@ type State = {
   /** Calls of custom tools, by choice/call. */
   readonly customCalls: Map<string, boolean>;
   usage: Usage | null;
+  /** An error was told: nothing follows. */
+  broken: boolean;
 };
 
 export function createChatWriter(ask: Ask, naming: Naming): StreamWriter {
@@ -29,16 +31,22 @@ export function createChatWriter(ask: Ask, naming: Naming): StreamWriter {
     finishes: new Map(),
     customCalls: new Map(),
     usage: null,
+    broken: false,
   };
   return {
-    write: (delta) => write(state, delta),
-    end: () => end(state),
-    fail: (status, code, message) => [frame(openaiErrorBody(status, code, message), true)],
+    write: (delta) => (state.broken ? ok([]) : write(state, delta)),
+    end: () => (state.broken ? [] : end(state)),
+    fail: (status, code, message) => fail(state, status, code, message),
   };
 }
 
 function frame(json: JsonObject, terminal: boolean): OutFrame {
   return { name: null, data: writeJson(json), terminal };
+}
+
+function fail(state: State, status: number, code: string, message: string): readonly OutFrame[] {
+  state.broken = true;
+  return [frame(openaiErrorBody(status, code, message), true)];
 }
 
 function chunk(state: State, choices: readonly JsonObject[], more: JsonObject = {}): JsonObject {
@@ -88,7 +96,7 @@ function write(state: State, delta: Delta): Result<readonly OutFrame[]> {
       state.usage = delta.usage;
       return ok([]);
     case 'error':
-      return ok([frame(openaiErrorBody(delta.error.status ?? 502, delta.error.type, delta.error.message), true)]);
+      return ok(fail(state, delta.error.status ?? 502, delta.error.type, delta.error.message));
   }
 }
 

@@ -8,7 +8,7 @@ import { compact, fromPairs, isList, isObject, textOf, wordOf } from './json.ts'
 import { isLaidOut, isThought, originOf, refuseState, stateOf } from './provider-state.ts';
 import { asksNothing, cannotTranslate } from './refusals.ts';
 import { openState, sealState } from './sealed-state.ts';
-import { argumentsOf, inputOf } from './tool-input.ts';
+import { argumentsOf, inputOf, streamedArguments } from './tool-input.ts';
 
 /** Stands where the signature of a thinking block has to, when no provider signed it. Known again when the harness sends the block back. */
 export const UNSIGNED = 'tapedeck.unsigned';
@@ -40,7 +40,11 @@ export function assistantOf(blocks: readonly Block[]): Message {
 }
 
 function callOf({ json, inputText }: Block): Json {
-  return { id: textOf(json['id']) ?? '', name: textOf(json['name']) ?? '', arguments: inputText ?? argumentsOf(json['input']) };
+  return {
+    id: textOf(json['id']) ?? '',
+    name: textOf(json['name']) ?? '',
+    arguments: inputText === null ? argumentsOf(json['input']) : streamedArguments(inputText),
+  };
 }
 
 function isSigned({ json }: Block): boolean {

@@ -27,6 +27,8 @@ type State = {
   readonly foreign: JsonObject[];
   stop: { reason: string; sequence: string | null } | null;
   usage: Usage | null;
+  /** An error was told: nothing follows. */
+  broken: boolean;
 };
 
 export function createMessagesWriter(ask: Ask, naming: Naming): StreamWriter {
@@ -40,11 +42,12 @@ export function createMessagesWriter(ask: Ask, naming: Naming): StreamWriter {
     foreign: [],
     stop: null,
     usage: null,
+    broken: false,
   };
   return {
-    write: (delta) => write(state, delta),
-    end: () => end(state),
-    fail: (status, code, message) => [errorFrame(anthropicErrorBody(status, code, message))],
+    write: (delta) => (state.broken ? ok([]) : write(state, delta)),
+    end: () => (state.broken ? [] : end(state)),
+    fail: (status, code, message) => fail(state, status, code, message),
   };
 }
 
@@ -52,8 +55,9 @@ function frame(json: JsonObject & { readonly type: string }, terminal = false): 
   return { name: json.type, data: writeJson(json), terminal };
 }
 
-function errorFrame(body: JsonObject): OutFrame {
-  return { name: 'error', data: writeJson(body), terminal: true };
+function fail(state: State, status: number, code: string, message: string): readonly OutFrame[] {
+  state.broken = true;
+  return [{ name: 'error', data: writeJson(anthropicErrorBody(status, code, message)), terminal: true }];
 }
 
 function begin(state: State, frames: OutFrame[]): void {
@@ -140,7 +144,7 @@ function write(state: State, delta: Delta): Result<readonly OutFrame[]> {
       state.usage = delta.usage;
       break;
     case 'error':
-      return ok([errorFrame(anthropicErrorBody(delta.error.status ?? 502, delta.error.type, delta.error.message))]);
+      return ok(fail(state, delta.error.status ?? 502, delta.error.type, delta.error.message));
   }
   return ok(frames);
 }

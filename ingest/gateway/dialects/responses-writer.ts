@@ -44,6 +44,8 @@ type State = {
   readonly foreign: JsonObject[];
   status: NonNullable<ReturnType<typeof toResponses>> | null;
   usage: Usage | null;
+  /** An error was told: nothing follows. */
+  broken: boolean;
 };
 
 export function createResponsesWriter(ask: Ask, naming: Naming): StreamWriter {
@@ -62,10 +64,11 @@ export function createResponsesWriter(ask: Ask, naming: Naming): StreamWriter {
     foreign: [],
     status: null,
     usage: null,
+    broken: false,
   };
   return {
-    write: (delta) => write(state, delta),
-    end: () => end(state),
+    write: (delta) => (state.broken ? ok([]) : write(state, delta)),
+    end: () => (state.broken ? [] : end(state)),
     fail: (_status, code, message) => fail(state, code, message),
   };
 }
@@ -253,6 +256,7 @@ function end(state: State): readonly OutFrame[] {
 function fail(state: State, code: string, message: string): readonly OutFrame[] {
   const frames: OutFrame[] = [];
   begin(state, frames);
+  state.broken = true;
   const failed = {
     ...response(state, { status: 'failed', output: state.output.filter(Boolean), usage: state.usage }),
     error: { code, message },

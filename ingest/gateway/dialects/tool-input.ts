@@ -11,7 +11,13 @@ export const INVALID_KEY = '__invalid_json__';
 export function inputOf(text: string): JsonObject {
   if (text.trim() === '') return {};
   const read = text.isWellFormed() ? readStrict(Buffer.from(text)) : null;
-  return read !== null && read.ok && isObject(read.value) ? read.value : { [INVALID_KEY]: text };
+  if (read === null || !read.ok || !isObject(read.value) || isCarrier(read.value)) return { [INVALID_KEY]: text };
+  return read.value;
+}
+
+/** An object that carries text; a model that writes one itself is carried once more. */
+function isCarrier(input: JsonObject): boolean {
+  return typeof input[INVALID_KEY] === 'string' && Object.keys(input).length === 1;
 }
 
 /** The text to stream as the input of a tool_use block: the model's own where it spells an object. */
@@ -23,6 +29,10 @@ export function inputText(text: string): string {
 /** The arguments that a tool_use block's input stands for. */
 export function argumentsOf(input: Json | undefined): string {
   if (!isObject(input)) return input === undefined || input === null ? '{}' : writeJson(input);
-  const invalid = input[INVALID_KEY];
-  return typeof invalid === 'string' && Object.keys(input).length === 1 ? invalid : writeJson(input);
+  return isCarrier(input) ? (input[INVALID_KEY] as string) : writeJson(input);
+}
+
+/** The arguments that a streamed input stands for: its text, or the text that it carries. */
+export function streamedArguments(text: string): string {
+  return text.startsWith(`{"${INVALID_KEY}":`) ? argumentsOf(inputOf(text)) : text;
 }
