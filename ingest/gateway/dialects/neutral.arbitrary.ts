@@ -28,6 +28,7 @@ export const argumentsText = fc.oneof(
     '{"cut":',
     'not json',
     '[1]',
+    '{"__invalid_json__":"x"}',
     '"x"',
     '{"s":"\\ud800"}',
   ),

@@ -3,7 +3,7 @@
  * spells a key twice) travels as `{"__invalid_json__": text}`, so that the harness sees it, refuses it, and it is the same text when it comes back.
  */
 import type { Json, JsonObject } from './dialect.ts';
-import { isObject, readStrict, writeJson } from './json.ts';
+import { isObject, readJson, readStrict, writeJson } from './json.ts';
 
 export const INVALID_KEY = '__invalid_json__';
 
@@ -34,5 +34,7 @@ export function argumentsOf(input: Json | undefined): string {
 
 /** The arguments that a streamed input stands for: its text, or the text that it carries. */
 export function streamedArguments(text: string): string {
-  return text.startsWith(`{"${INVALID_KEY}":`) ? argumentsOf(inputOf(text)) : text;
+  if (!text.startsWith(`{"${INVALID_KEY}":`)) return text;
+  const read = readJson(text);
+  return read.ok ? argumentsOf(read.value) : text;
 }
