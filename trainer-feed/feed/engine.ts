@@ -16,8 +16,10 @@ import type { Row } from '../cut/row.ts';
 import { memberTrace } from '../groups/member-trace.ts';
 import { rolloutKey } from '../groups/keys.ts';
 import type { GroupFacts } from '../groups/group-facts.ts';
+import type { RolloutFacts } from '../groups/rollout-facts.ts';
 import type { Verdict } from './apply-decision.ts';
 import type { BatchName } from './batch-rows.ts';
+import { newCancellations, type Cancellations } from './cancellations.ts';
 import { cutBatch } from './cut-batch.ts';
 import { forgottenUpTo, lastCut, type BatchRecord } from './decision-state.ts';
 import { draftId, recordOf, type Draft } from './draft.ts';
@@ -29,6 +31,7 @@ import { feedEventOf, readDecisions, readFacts } from './read-topics.ts';
 import { regatherRows } from './regather-rows.ts';
 import { externalizeLists } from './resolve-lists.ts';
 import { groupPolicyOf } from './spec.ts';
+import { staleRollouts } from './stale-rollouts.ts';
 
 /** Where a crash test may end the process. */
 export type FeedPoint =
@@ -45,6 +48,8 @@ export type FeedPorts = {
   readonly onTrouble: (error: unknown, feed: string) => void;
   /** Keys of the groups of a batch of another feed, live timeline; null = not cut yet. */
   readonly groupsOf: (feed: string, n: number) => readonly string[] | null;
+  /** Appends `rollout.cancelled` for each of these; what fails is tried again later. */
+  readonly cancel: (rollouts: readonly RolloutFacts[], project: string) => Promise<void>;
   /** What reducers and teachers still owe a group. */
   readonly owed: (fold: FeedFold, group: GroupFacts) => readonly string[];
 };
@@ -65,6 +70,7 @@ export type FeedView = { readonly caughtUp: boolean; readonly paused: boolean; r
 
 const READ_BACK_MS = 30_000;
 const IDLE_MS = 5_000;
+const STALE_EVERY_MS = 5_000;
 const NO_VIEW: FeedView = { caughtUp: false, paused: false, wait: null, ended: false };
 
 export class FeedEngine {
@@ -78,6 +84,8 @@ export class FeedEngine {
   #trouble: string | null = 'it starts';
   /** Counts changes that a waiting request may care about. */
   #version = 0;
+  #cancellations: Cancellations = newCancellations();
+  #staleFor = '';
   #woken = Promise.withResolvers<void>();
   #kick = Promise.withResolvers<void>();
   readonly #pending = new Map<string, (verdict: Verdict) => void>();
@@ -108,6 +116,10 @@ export class FeedEngine {
 
   get notes(): GroupNotes {
     return this.#notes;
+  }
+
+  get cancellations(): Cancellations {
+    return this.#cancellations;
   }
 
   get version(): number {
@@ -183,6 +195,7 @@ export class FeedEngine {
       const drafts = this.#groupDrafts(files, caughtUp);
       if (drafts.length > 0) return this.#append(drafts, signal);
       if (await this.#cut(files, caughtUp, signal)) return;
+      if (caughtUp) await this.#cancelStale(fold);
     }
     await this.#keepRows(files, signal);
     this.#changed();
@@ -198,7 +211,8 @@ export class FeedEngine {
       this.#pending.delete(id);
     }, signal); // prettier-ignore
     const paused = this.#isFull(fold);
-    const caughtUp = !paused && (await readFacts(fold, events, blobs, this.#limits.passBytes, signal));
+    const caughtUp =
+      !paused && (await readFacts(fold, events, blobs, this.#limits.passBytes, (each) => this.#cancellations.add(each), signal));
     this.#view = { ...this.#view, caughtUp, paused };
     return caughtUp;
   }
@@ -264,6 +278,17 @@ export class FeedEngine {
     this.#ports.reached('feed-after-cut');
     if (batch.rows.length > 0) await files.batches.put({ n: lastCut(files.fold.decisions) + 1, batchId: batch.batchId }, batch.rows);
     return true;
+  }
+
+  /** After each batch, and now and then: what runs and is too old for all that come is cancelled. */
+  async #cancelStale(fold: FeedFold): Promise<void> {
+    const { decisions } = fold;
+    const { clock, cancel, onTrouble } = this.#ports;
+    const state = [decisions.timeline, decisions.chain.length, Math.floor(clock.monotonicMs() / STALE_EVERY_MS)].join();
+    if (state === this.#staleFor) return;
+    this.#staleFor = state;
+    const stale = staleRollouts(fold, this.origin.resolved);
+    if (stale.length > 0) await cancel(stale, this.origin.project).catch((error: unknown) => onTrouble(error, this.origin.feed));
   }
 
   #cutter({ fold, rows }: FeedFiles, caughtUp: boolean): CutterContext {

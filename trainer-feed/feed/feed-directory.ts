@@ -21,7 +21,8 @@ export type FeedName = { readonly project: string; readonly feed: string };
 
 /** A feed this server knows. `engine` is null when its spec cannot be carried out here; `problem` says why. */
 export type KnownFeed = FeedName & {
-  readonly spec: FeedSpec | unknown;
+  /** As created, with its defaults. */
+  readonly spec: unknown;
   readonly specHash: string;
   /** Microseconds. */
   readonly created: number;

@@ -71,6 +71,7 @@ export async function feedsUnderTest(folder: string, options: TestOptions = {}):
     reached: () => {},
     onTrouble: (error) => troubles.push(error),
     owed: () => [],
+    cancel: async () => {},
     registry: PRESET_REGISTRY,
     directory: join(folder, 'feeds'),
     limits: { ...FEED_LIMITS, ...options.limits },
@@ -98,11 +99,11 @@ export async function feedsUnderTest(folder: string, options: TestOptions = {}):
       ); // prettier-ignore
     },
     until: async (feed, look) => {
-      const end = Date.now() + PATIENCE_MS;
+      const end = performance.now() + PATIENCE_MS;
       for (;;) {
         const found = directory.loaded ? look(engine(feed)) : null;
         if (found !== null && found !== undefined && found !== false) return found;
-        if (Date.now() > end) {
+        if (performance.now() > end) {
           const { view, trouble } = engine(feed);
           throw new Error(`feed ${feed} did not get there: ${JSON.stringify({ view, trouble, troubles: troubles.map(String) })}`);
         }

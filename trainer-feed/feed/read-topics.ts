@@ -6,7 +6,9 @@ import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { EVENT_TYPES } from '../../events/registry.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
+import { rolloutKey } from '../groups/keys.ts';
 import type { FeedEvent, Verdict } from './apply-decision.ts';
+import type { Cancellation } from './cancellations.ts';
 import { advance, foldDecision, foldEvent, type FeedFold } from './fold.ts';
 import { resolveLists } from './resolve-lists.ts';
 
@@ -56,6 +58,7 @@ export async function readFacts(
   events: EventLog,
   blobs: BlobStore,
   maxBytes: number,
+  onCancelled: (cancelled: Omit<Cancellation, 'sequence'>) => void,
   signal: AbortSignal,
 ): Promise<boolean> {
   let toTheEnd = true;
@@ -65,12 +68,22 @@ export async function readFacts(
       if (i % EVENTS_AT_A_TIME === EVENTS_AT_A_TIME - 1) await setImmediate();
       const slice = await whole(record.value, blobs, signal);
       const read = readEvent(slice);
-      if (read.ok) foldEvent(fold, read.value, { partition, offset: record.offset });
+      if (!read.ok) continue;
+      const event = read.value;
+      foldEvent(fold, event, { partition, offset: record.offset });
+      if (event.type === 'rollout.cancelled' && isAdmitted(fold, event.run ?? '', event.rollout ?? '')) {
+        onCancelled({ run: event.run ?? '', rollout: event.rollout ?? '', reason: event.data.reason, time: event.time });
+      }
     }
     advance(fold, partition, chunk.next);
     if (chunk.next < chunk.end) toTheEnd = false;
   }
   return toTheEnd;
+}
+
+/** Whether the feed has the rollout among its facts: of others nobody need be told. */
+function isAdmitted({ facts }: FeedFold, run: string, rollout: string): boolean {
+  return facts.rollouts.get(rolloutKey(run, rollout))?.start !== null && facts.rollouts.has(rolloutKey(run, rollout));
 }
 
 /** The head of tag 1952542821 ("tape"): da 74 61 70 65. Blob tags are rare, and this search is fast. */

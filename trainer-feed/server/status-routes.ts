@@ -1,0 +1,88 @@
+/** What a feed tells those around it: its status, the capacity producers may fill, and the rollouts runners should stop. */
+import { PassThrough } from 'node:stream';
+import { z } from 'zod';
+import { awaitFeed, foldOf } from '../feed/await-feed.ts';
+import { capacityOf, type Capacity } from '../feed/capacity.ts';
+import { statusOf } from '../feed/status.ts';
+import { described, feedOf, feedParams, parsed, projectQuery, wait, type FeedRoutes } from './route-parts.ts';
+import { endsOf } from './trainer-routes.ts';
+
+const statusQuery = z.strictObject(projectQuery);
+const capacityQuery = z.strictObject({
+  ...projectQuery,
+  wait,
+  atLeast: z.coerce.number().int().min(1).max(1_000_000).default(1).meta({ description: 'waits until so many rollouts may be started' }),
+});
+
+/** A comment line so often, milliseconds: the client knows the stream lives. */
+const HEARTBEAT_MS = 15_000;
+/** A reader that leaves more than this unread is cut off, bytes. */
+const MAX_UNREAD = 1024 * 1024;
+
+export const statusRoutes: FeedRoutes = (app, service) => {
+  app.get(
+    '/v1/feeds/:feed/status',
+    described({ summary: 'Where a feed stands', params: feedParams, querystring: statusQuery }),
+    async (request, reply) => {
+      const { engine, signal } = feedOf(service, request, reply);
+      await awaitFeed(engine, service.clock, 5_000, () => true, signal);
+      return statusOf(engine, foldOf(engine), await endsOf(service), service.clock.nowMicros());
+    },
+  );
+
+  app.get(
+    '/v1/feeds/:feed/capacity',
+    described({ summary: 'How many rollouts producers may start', params: feedParams, querystring: capacityQuery }),
+    async (request, reply) => {
+      const { engine, signal } = feedOf(service, request, reply);
+      const query = parsed(capacityQuery, request.query);
+      let latest: Capacity | null = null;
+      await awaitFeed(
+        engine,
+        service.clock,
+        query.wait * 1000,
+        (fold) => {
+          latest = capacityOf(fold, engine.origin.resolved, engine.yields, service.clock.nowMicros());
+          return latest.capacity === null || latest.capacity >= query.atLeast ? latest : null;
+        },
+        signal,
+      );
+      return latest;
+    },
+  );
+
+  app.get(
+    '/v1/feeds/:feed/cancellations',
+    described({ summary: 'Rollouts that runners should stop, as server-sent events', params: feedParams, querystring: statusQuery }),
+    async (request, reply) => {
+      const { engine, signal } = feedOf(service, request, reply);
+      foldOf(engine);
+      const stream = new PassThrough({ highWaterMark: MAX_UNREAD });
+      const end = (): void => void stream.end();
+      signal.addEventListener('abort', end, { once: true });
+      void follow();
+      return reply
+        .headers({ 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
+        .send(stream);
+
+      async function follow(): Promise<void> {
+        let sent = 0;
+        stream.write(': follows\n\n');
+        try {
+          while (!signal.aborted && !stream.writableEnded) {
+            const { version, cancellations } = engine;
+            for (const each of cancellations.since(sent))
+              stream.write(`event: cancel\nid: ${each.sequence}\ndata: ${JSON.stringify(each)}\n\n`);
+            sent = cancellations.last;
+            if (stream.writableLength > MAX_UNREAD) break; // it comes back and gets all of them again
+            await engine.waitForChange(version, HEARTBEAT_MS, signal);
+            if (engine.version === version) stream.write(': alive\n\n');
+          }
+        } catch {
+          // the client went away, or the server closes
+        }
+        stream.end();
+      }
+    },
+  );
+};
