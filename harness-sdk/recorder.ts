@@ -146,7 +146,7 @@ function openQueue({ options, limits, spool, name, newId, post }: QueueParts): Q
   const removeHook = addExitHook({
     persist: (isLast) => {
       if (!isOwner()) return;
-      const lost = delivery.persistSync();
+      const lost = delivery.persistSync(isLast);
       if (isLast && lost > 0) sayLost(lost, delivery.problem);
     },
     progress: () => {

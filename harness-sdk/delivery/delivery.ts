@@ -30,8 +30,8 @@ export type Delivery = {
   persist(timeoutMs: number, signal?: AbortSignal): Promise<void>;
   /** Resolves when there is room again; at once when there is. */
   ready(signal?: AbortSignal): Promise<void>;
-  /** At exit: everything to disk. Returns how many events are only in memory, and will be lost. */
-  persistSync(): number;
+  /** Everything to disk. Returns how many events are only in memory. `isLast`: the process ends, they will be lost, and what is settled needs no place on disk. */
+  persistSync(isLast: boolean): number;
   /** Delivers for at most `closeMs`, leaves the rest in the spool. Throws `deadline_exceeded` when events would be lost. */
   close(): Promise<void>;
 };
@@ -94,8 +94,10 @@ export function openDelivery(ports: DeliveryPorts): Delivery {
       const isRoomy = (): boolean => !isPressed(core) || queue.window.bytes <= ports.limits.memoryBytes * ROOMY;
       await core.waiters.wait(isRoomy, READY_MS, 'room in the queue of events', signal);
     },
-    persistSync: () => {
-      if (core.spool !== null) quietly(core.spool);
+    persistSync: (isLast) => {
+      const { spool } = core;
+      if (spool !== null) quietly(spool);
+      if (isLast && queue.settled >= queue.window.end) spool?.removeSync();
       return queue.window.end - onDisk(core);
     },
     close: () => close(core),

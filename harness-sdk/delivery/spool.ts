@@ -1,5 +1,5 @@
 /** The spool of one recorder: its session on disk, written in the background, and the alive file that says whose it is. The formats and rules are in ../spool. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../base/clock.ts';
 import type { TapedeckError } from '../../base/errors.ts';
@@ -31,6 +31,8 @@ export type Spool = {
   settle(settled: number): void;
   saveNumbers(numbers: WireNumbers): void;
   rejectedFile(session: string): string;
+  /** At exit, when everything is settled: as if it had never been. Does not throw. */
+  removeSync(): void;
   /** `keep`: what is on disk is for the next process. */
   close(keep: boolean): Promise<void>;
 };
@@ -88,6 +90,14 @@ export function openSpool(ports: SpoolPorts): Spool {
       }
     },
     rejectedFile: (of) => join(limits.folder, `rejected-${of}.jsonl`),
+    removeSync: () => {
+      try {
+        removeFolder(folder);
+        rmSync(aliveFile(limits.folder, session), { force: true });
+      } catch {
+        // whoever comes next finds nothing in it to deliver
+      }
+    },
     close: async (keep) => {
       await writing.stop();
       writer.close();
