@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { TapedeckError } from '../base/errors.ts';
 
-export const ROLES = ['ingest', 'projector', 'query', 'gateway'] as const;
+export const ROLES = ['ingest', 'projector', 'query', 'gateway', 'feed'] as const;
 export type Role = (typeof ROLES)[number];
 
 const MIB = 1024 * 1024;
@@ -88,6 +88,12 @@ const settings = z.object({
   blockWaitMs: integer(0, 60_000)
     .prefault('300')
     .meta({ description: 'How long the projector lets a block fill up when it is caught up.' }),
+  feedSliceBytes: integer(MIB, 64 * 1024 * MIB)
+    .prefault(String(512 * MIB))
+    .meta({ description: 'Slices of batches that each trainer feed keeps in memory, bytes.' }),
+  feedAlgorithms: list
+    .prefault('')
+    .meta({ description: 'Modules that define algorithms of your own, comma separated paths (docs/algorithms.md).' }),
   sqlTimeoutMs: integer(100, 3_600_000).prefault('60000').meta({ description: 'A query may take this long.' }),
   sqlMaxRows: integer(1, 1_000_000_000).prefault('10000000').meta({ description: 'Rows a query may return.' }),
   sqlMaxBytes: integer(1024, 64 * 1024 * MIB)
@@ -162,6 +168,7 @@ const NOT_SETTINGS = new Set([
   'TAPEDECK_KAFKA_JARS',
   'TAPEDECK_KILLS',
   'TAPEDECK_SEED',
+  'TAPEDECK_FEED_RUNS',
 ]);
 
 function crossChecks(config: z.output<typeof settings>): string[] {
@@ -181,7 +188,7 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Where things lie under the data folder. */
-export function paths(config: Pick<Config, 'data'>): { log: string; engine: string; blobs: string; gatewaySecret: string } {
+export function paths(config: Pick<Config, 'data'>): { log: string; engine: string; blobs: string; feeds: string; gatewaySecret: string } {
   const at = (name: string): string => join(config.data, name);
-  return { log: at('log'), engine: at('engine'), blobs: at('blobs'), gatewaySecret: at('gateway.secret') };
+  return { log: at('log'), engine: at('engine'), blobs: at('blobs'), feeds: at('feeds'), gatewaySecret: at('gateway.secret') };
 }

@@ -3,6 +3,7 @@
  * Without the setting this is a function that does nothing.
  */
 import type { EventLog } from '../../store/log/event-log.ts';
+import type { FeedPoint } from '../../trainer-feed/feed/engine.ts';
 
 export const CRASH_POINTS = [
   'after-append',
@@ -13,7 +14,17 @@ export const CRASH_POINTS = [
   'after-summaries',
 ] as const;
 export type CrashPoint = (typeof CRASH_POINTS)[number];
-export type Reached = (point: CrashPoint) => void;
+/** Where a trainer feed may end. */
+export const FEED_CRASH_POINTS = [
+  'feed-before-cut',
+  'feed-after-cut',
+  'feed-prepared',
+  'feed-leased',
+  'feed-committed',
+  'feed-rewound',
+  'feed-checkpoint',
+] as const satisfies readonly FeedPoint[];
+export type Reached = (point: CrashPoint | FeedPoint) => void;
 
 export function crashAt(setting: string | undefined): Reached {
   if (setting === undefined) return () => {};

@@ -14,6 +14,8 @@ import { DEFAULT_SQL_LIMITS, type SqlLimits } from '../../query/sql/limits.ts';
 import { createSqlRunner } from '../../query/sql/run-sql.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
+import type { FeedService } from '../../trainer-feed/server/feed-service.ts';
+import { feedRoutes } from '../../trainer-feed/server/routes.ts';
 import type { Config, Role } from '../config.ts';
 import type { Rebuild } from '../../query/operations/rebuild.ts';
 import type { Columns } from './columns.ts';
@@ -29,6 +31,7 @@ type Parts = {
   readonly rebuild: Rebuild;
   readonly registry: Registry;
   readonly checks: readonly ReadyCheck[];
+  readonly feeds: FeedService | null;
 };
 
 export async function registerRoutes(app: FastifyInstance, parts: Parts): Promise<void> {
@@ -43,6 +46,7 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     await app.register(auditRoutes, { log, store, projector: () => projector?.state() ?? null });
     await app.register(deadLetterRoutes, { store });
   }
+  if (parts.feeds !== null) await app.register(feedRoutes, { service: parts.feeds });
   if (has('projector')) await app.register(rebuildRoutes, { rebuild: parts.rebuild });
   if (has('ingest')) await app.register(deadLetterRetryRoutes, { store, log });
   // the ingest plugin brings health routes of its own

@@ -7,6 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import { Lifecycle } from '../../base/lifecycle.ts';
 import type { Random } from '../../base/random.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
+import type { FeedService } from '../../trainer-feed/server/feed-service.ts';
 import { createIngest, openServer } from '../../ingest/http/server.ts';
 import { createProducers } from '../../ingest/accept-producers.ts';
 import { createTombstones } from '../../ingest/accept-tombstones.ts';
@@ -17,6 +18,7 @@ import { openColumns, type Columns } from './columns.ts';
 import { crashAfterAppend, crashAt } from './crash-points.ts';
 import { createRegistry, logMetrics, projectorMetrics } from './metrics.ts';
 import { openBlobs } from './open-blobs.ts';
+import { openFeeds } from './open-feeds.ts';
 import { openGateway } from './open-gateway.ts';
 import { openLog } from './open-log.ts';
 import { loadProducers } from './producers.ts';
@@ -47,6 +49,7 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
   const mode = writes ? 'write' : 'read';
   const log = await life.open('log', () => openLog(config, 'events', mode, clock), (l) => l.close()); // prettier-ignore
   const blobs = await life.open('blobs', () => openBlobs(config, clock, random), (b) => b.close()); // prettier-ignore
+  const feeds = has('feed') ? await openFeeds(config, { log, blobs }, deps, life) : null;
   const columns = await life.open('columns', () => openColumns(config, deps), (c) => c.close()); // prettier-ignore
   const projector = has('projector') ? await openProjector(config, columns, deps, life) : null;
   columns.opened.catch(fatal);
@@ -58,7 +61,7 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
   const tombstones = createTombstones();
   const gateway = has('gateway') ? await life.open('gateway', () => openGateway(config, { log: edge, blobs, columns, tombstones, registry }, deps), (g) => g.close()) : null; // prettier-ignore
   const app = await life.open('http server', () => openServer({ clock, random, logger }), (a) => a.close()); // prettier-ignore
-  const checks = readyChecks(log, columns, projector);
+  const checks = readyChecks(log, columns, projector, feeds);
   if (writes) {
     const producers = createProducers({ loadProducers: (signal) => loadProducers(columns.store, log, signal) });
     if (has('ingest')) {
@@ -72,7 +75,7 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
     await life.open('tombstones and producers', () => keepTombstones({ columns, tombstones, producers, clock, random, logger }), (k) => k.close()); // prettier-ignore
   }
   const rebuild = rebuildWith({ config, columns, projector, partitions: log.partitions });
-  await registerRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks, rebuild });
+  await registerRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks, rebuild, feeds });
   await app.listen({ host: config.host, port: config.port });
   const address = app.addresses()[0];
   return `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${address === undefined || typeof address === 'string' ? config.port : address.port}`;
@@ -82,7 +85,7 @@ async function openProjector(config: Config, columns: Columns, deps: Deps, life:
   return life.open('projector', () => startProjector({ config, address: columns.address }, { ...deps, after: columns.opened }), (p) => p.close()); // prettier-ignore
 }
 
-function readyChecks(log: EventLog, columns: Columns, projector: ProjectorChild | null): ReadyCheck[] {
+function readyChecks(log: EventLog, columns: Columns, projector: ProjectorChild | null, feeds: FeedService | null): ReadyCheck[] {
   return [
     {
       name: 'log',
@@ -93,6 +96,7 @@ function readyChecks(log: EventLog, columns: Columns, projector: ProjectorChild 
     },
     { name: 'columns', waitsFor: (signal) => columns.waitingFor(signal) },
     ...(projector === null ? [] : [{ name: 'projector', waitsFor: () => projector.waitingFor() }]),
+    ...(feeds === null ? [] : [{ name: 'feeds', waitsFor: () => (feeds.directory.loaded ? null : 'the feeds topic to be read') }]),
   ];
 }
 
