@@ -89,6 +89,26 @@ test('short reasoning before a long answer is dropped reasoning, not another spe
   }
 });
 
+test('reasoning behind the text, not sent back: dropped, wherever it stood', () => {
+  const trace = newTrace();
+  const a1 = assistant('one two three four five six seven eight nine ten', { reasoning_content: 'hm so' });
+  const spoken = [...completionOf(a1, false).slice(0, -1), ID.think, ...wordIds('hm so'), ID.thinkEnd, ID.end];
+  chat(trace, [user('first')], a1, { completion: spoken });
+  const resent = assistant('one two three four five six seven eight nine ten');
+  assert.equal(chat(trace, [user('first'), resent, user('second')], assistant('two')).forkReason, 'reasoning_dropped');
+});
+
+test('an answer is compared with itself, by its words, although a newer sample stands beside it and its call ids were rewritten', () => {
+  const trace = newTrace();
+  const m1 = [user('first')];
+  chat(trace, m1, calls('engine-1', 'x'));
+  chat(trace, m1, assistant('other'));
+  const m2 = [...m1, calls('mine-1', 'x'), tool('mine-1', 'found')];
+  const prompt = promptOf(m2);
+  prompt.splice(prompt.indexOf(ID.call) + 1, 1, 9001, 9002);
+  assert.equal(chat(trace, m2, assistant('two'), { prompt }).forkReason, 'retokenised');
+});
+
 test('a second answer that comes back in another spelling: the first is still re-used, but nothing extends', () => {
   const trace = newTrace();
   const m1 = [user('first')];
