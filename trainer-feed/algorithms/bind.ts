@@ -1,17 +1,19 @@
 /** Checks the parameters of an algorithm and binds them, so that nothing downstream sees them unchecked. */
+import type { z } from 'zod';
 import type { Problem, Result } from '../../base/result.ts';
 import type { Algorithm, BoundAlgorithm } from './algorithm.ts';
 
-/** An algorithm that can be bound: its parameter type is nobody else's business. */
+/** An algorithm that can be bound: its parameter type is nobody else's business. `schema` is for documentation. */
 export type Bindable = {
   readonly name: string;
   readonly version: number;
+  readonly schema: z.ZodType;
   readonly bind: (params: unknown) => Result<BoundAlgorithm, readonly Problem[]>;
 };
 
 /** Forgets the parameter type of `algorithm`. */
 export function bindable<P>(algorithm: Algorithm<P>): Bindable {
-  return { name: algorithm.name, version: algorithm.version, bind: (params) => bind(algorithm, params) };
+  return { name: algorithm.name, version: algorithm.version, schema: algorithm.params, bind: (params) => bind(algorithm, params) };
 }
 
 function bind<P>(algorithm: Algorithm<P>, input: unknown): Result<BoundAlgorithm, readonly Problem[]> {
