@@ -22,7 +22,8 @@ export function readSlice(bytes: Uint8Array): ReadMicroBatch[] {
 
 function readMicroBatch(batch: RecordBatch): ReadMicroBatch {
   const rows = batch.numRows;
-  const offsets = (batch.getChild('token_ids')?.data[0]?.valueOffsets as Int32Array).subarray(0, rows + 1);
+  const lists = batch.getChild('token_ids')?.data[0]?.valueOffsets as Int32Array | undefined;
+  const offsets = lists?.subarray(0, rows + 1) ?? new Int32Array(1);
   const stream = (name: string): Float32Array | null => {
     const column: Vector | null = batch.getChild(name);
     return column === null ? null : ((column.data[0]?.children[0]?.values as Float32Array | undefined)?.subarray(0, offsets[rows]) ?? null);
