@@ -144,11 +144,14 @@ test('extension and drift of calls per model and harness', async () => {
     call('t1', 1, { model: 'm', extends: false, drift: ['tool_calls.id', 'content'] }),
     call('t1', 2, { model: 'm', extends: true, drift: ['tool_calls.id'] }),
     call('t2', 0, { model: 'm' }),
+    { type: 'trace.started', ...inTrace('t3'), data: { agent: { name: 'solver' } } },
+    call('t3', 0, { model: 'm', extends: false }),
   ]);
   const bash = { extension_rate: 0.5, later_calls: '2', drifted_calls: '2', drifted_fields: ['content', 'tool_calls.id'] };
   const verifiers = { extension_rate: null, later_calls: '0', drifted_calls: '0', drifted_fields: [] };
   assert.deepEqual(await view.rows(calls.questions?.[0]?.sql ?? ''), [
     { model: 'm', harness: 'bash-agent', ...bash },
+    { model: 'm', harness: 'solver', ...verifiers, extension_rate: 0, later_calls: '1' },
     { model: 'm', harness: 'verifiers', ...verifiers },
   ]);
   assert.deepEqual(await view.rows('SELECT trace, index, extends, drift FROM calls ORDER BY trace, index'), [
@@ -156,5 +159,6 @@ test('extension and drift of calls per model and harness', async () => {
     { trace: 't1', index: 1, extends: false, drift: '["tool_calls.id","content"]' },
     { trace: 't1', index: 2, extends: true, drift: '["tool_calls.id"]' },
     { trace: 't2', index: 0, extends: null, drift: null },
+    { trace: 't3', index: 0, extends: false, drift: null },
   ]);
 });

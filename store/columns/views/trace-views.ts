@@ -75,12 +75,15 @@ export const calls: View = {
   example: 'SELECT model, count() AS calls, countIf(error_type IS NOT NULL) AS failed, quantile(0.95)(dateDiff(\'millisecond\', started, ended)) AS p95_ms FROM calls GROUP BY model',
   questions: [
     {
-      asks: 'How often a call extends the tokens of the one it continues, per model and harness, and in which fields re-sent messages drift. A low rate means that a chat engine renders the history anew each turn: then every turn is a training row of its own, with the whole context; a token-in client avoids it.',
+      asks: 'How often a call extends the tokens of the one it continues, per model and harness, and in which fields re-sent messages drift. A low rate means that a chat engine renders the history anew each turn: then every turn is a training row of its own, with the whole context; a token-in client avoids it. Traces that name no harness stand under their agent.',
       sql:
         'SELECT c.model, t.harness, avg(toUInt8(c.extends)) AS extension_rate, countIf(isNotNull(c.extends)) AS later_calls,\n' +
         "       countIf(c.drift != '[]') AS drifted_calls, arraySort(groupUniqArrayArray(JSONExtract(ifNull(c.drift, '[]'), 'Array(String)'))) AS drifted_fields\n" +
         'FROM calls AS c\n' +
-        "LEFT JOIN (SELECT run, rollout, trace, JSONExtractString(data, 'runtime', 'harness') AS harness FROM trace_bodies WHERE type = 'trace.started') AS t USING (run, rollout, trace)\n" +
+        "LEFT JOIN (\n" +
+        "  SELECT run, rollout, trace, coalesce(nullIf(JSONExtractString(data, 'runtime', 'harness'), ''), nullIf(JSONExtractString(data, 'agent', 'config', 'harness', 'id'), ''), JSONExtractString(data, 'agent', 'name')) AS harness\n" +
+        "  FROM trace_bodies WHERE type = 'trace.started'\n" +
+        ") AS t USING (run, rollout, trace)\n" +
         'GROUP BY c.model, t.harness ORDER BY c.model, t.harness',
     },
   ],
