@@ -28,7 +28,7 @@ export const gdpo: Algorithm<GdpoParams> = {
         .positive()
         .optional()
         .meta({ description: 'added to the deviation of a channel; 1e-4 for samples, 1e-6 for tokens' }),
-      whiten: z.enum(['samples', 'tokens']).default('samples'),
+      whiten: z.enum(['samples', 'tokens']).default('samples').meta({ description: 'what counts once in the statistics of the batch' }),
     })
     .transform((params) => ({ ...params, epsilon: params.epsilon ?? (params.whiten === 'samples' ? 1e-4 : 1e-6) })),
   streams: () => RL_STREAMS,

@@ -3,7 +3,10 @@ import { z } from 'zod';
 import { centred, deviation } from './arithmetic.ts';
 
 /** What a set of one gets: nothing, or its reward (as if mean were 0 and deviation 1). */
-export const singleton = z.enum(['zero', 'reward']).default('zero');
+export const singleton = z
+  .enum(['zero', 'reward'])
+  .default('zero')
+  .meta({ description: 'what a group of one gets: nothing, or its reward' });
 export type Singleton = z.output<typeof singleton>;
 
 /** (r - mean), divided by (deviation + epsilon) where `epsilon` is given. Exactly 0 where all are equal. */

@@ -8,7 +8,7 @@ export const grpoPassk: Algorithm<{ readonly scale: 'none' | 'group'; readonly e
   version: 1,
   scope: 'group',
   params: z.strictObject({
-    scale: z.enum(['none', 'group']).default('group'),
+    scale: z.enum(['none', 'group']).default('group').meta({ description: 'whose deviation divides' }),
     epsilon: z.number().positive().default(1e-6).meta({ description: 'added to the deviation of the group' }),
   }),
   streams: () => RL_STREAMS,

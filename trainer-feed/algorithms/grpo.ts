@@ -26,11 +26,11 @@ const lengthPenalty = z.strictObject({
 
 /** Fields of grpo's parameters, for algorithms that give the same credit. */
 export const grpoShape = {
-  scale: z.enum(['none', 'group', 'batch']).default('none'),
+  scale: z.enum(['none', 'group', 'batch']).default('none').meta({ description: 'whose deviation divides' }),
   epsilon: z.number().positive().optional().meta({ description: 'added to the deviation; 1e-6 for scale group, 1e-4 for batch' }),
   perAgent: z.boolean().default(false).meta({ description: 'compare only members of the same agent' }),
   singleton,
-  lengthPenalty: lengthPenalty.nullable().default(null),
+  lengthPenalty: lengthPenalty.nullable().default(null).meta({ description: 'shares of the mean reward taken from the longest member' }),
 };
 export type GrpoParams = {
   readonly scale: 'none' | 'group' | 'batch';

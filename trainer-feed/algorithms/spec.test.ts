@@ -98,7 +98,7 @@ describe('the specification of a cut', () => {
     assert.deepEqual(reduction({ others: scored('dr_grpo', { horizon: 64 }) }), { name: 'seq_sum_norm', horizon: 64 });
     assert.deepEqual(reduction({ envs: { a: scored('grpo'), b: scored('dr_grpo', { horizon: 64 }) } }), { name: 'seq_sum_norm', horizon: 64 });
     assert.deepEqual(reduction({ reduction: { horizon: 64, name: 'seq_sum_norm' }, others: scored('dr_grpo', { horizon: 64 }) }), { name: 'seq_sum_norm', horizon: 64 });
-    assert.match(String(reduction({ reduction: { name: 'seq_mean' }, others: scored('dr_grpo', { horizon: 64 }) })), /dr_grpo is defined with seq_sum_norm over 64, but the batch is reduced with seq_mean/);
-    assert.match(String(reduction({ envs: { a: scored('dr_grpo', { horizon: 64 }), b: scored('dr_grpo', { horizon: 32 }) } })), /one batch has one reduction/);
+    assert.match(JSON.stringify(reduction({ reduction: { name: 'seq_mean' }, others: scored('dr_grpo', { horizon: 64 }) })), /dr_grpo is defined with seq_sum_norm over 64, but the batch is reduced with seq_mean/);
+    assert.match(JSON.stringify(reduction({ envs: { a: scored('dr_grpo', { horizon: 64 }), b: scored('dr_grpo', { horizon: 32 }) } })), /one batch has one reduction/);
   }); // prettier-ignore
 });

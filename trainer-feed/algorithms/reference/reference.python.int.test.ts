@@ -13,7 +13,7 @@ import { findTorchPython } from '../../../e2e/torch-python.ts';
 import type { NodeTokens } from '../../groups/ready-group.ts';
 import { cut } from '../../cut/cut.ts';
 import { advantagesOf, CONTEXT, scoredBy } from '../../cut/ready-groups.arbitrary.ts';
-import { caseBatches, graphGroups, isComparable, readyGroups, type CaseBatch } from './reference-cases.ts';
+import { caseBatches, graphGroups, isComparable, readyGroups, type CaseBatch } from './reference-cases.arbitrary.ts';
 
 const PRIME = join(import.meta.dirname, '../../../../shared/peers/src/prime-rl');
 const found = await findTorchPython({ unpack: ['verl==0.9.1', 'trl==1.16.0'] });
