@@ -8,6 +8,10 @@ type Make = (config: Config) => Command;
 const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load: () => Promise<Make> }>> = {
   serve: { about: 'run the server (or some of its roles)', load: async () => (await import('./commands/serve.ts')).serveCommand },
   import: { about: 'import rollouts from files', load: async () => (await import('./commands/import.ts')).importCommand },
+  tail: {
+    about: 'send rollouts while they are written',
+    load: async () => (await import('./commands/tail.ts')).tailCommand,
+  },
   export: { about: 'export rollouts to files', load: loadExport },
   sql: { about: 'ask a question in SQL', load: async () => (await import('./commands/sql.ts')).sqlCommand },
   trace: { about: 'show the graph of one trace', load: async () => (await import('./commands/trace.ts')).traceCommand },
