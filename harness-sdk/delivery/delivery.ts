@@ -194,7 +194,7 @@ function admit(core: Core, bytes: number): void {
   }
   core.refused++;
   const why = problemOf(core)?.message;
-  const message = `${window.bytes} bytes of events wait, the limit is ${limit} (memoryBytes)${why === undefined ? '' : `: ${why}`}`;
+  const message = `no room for an event of ${bytes} bytes: ${window.bytes} bytes wait, the limit is ${limit} (memoryBytes)${why === undefined ? '' : `: ${why}`}`;
   throw new TapedeckError('overloaded', message);
 }
 
