@@ -1,0 +1,111 @@
+/**
+ * A Python trainer over a real server: ranks as processes, a trainer that dies before its commit, a rollback to an older checkpoint at another world size. Every row is in exactly one
+ * committed batch, and a batch served again is the same batch.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { after, before, test } from 'node:test';
+import { encodeEvent } from '../../events/codec/cbor-encode.ts';
+import type { TapedeckEvent } from '../../events/registry.ts';
+import { event, T0, world } from '../../trainer-feed/feed/feed-world.ts';
+import { startServer, temporaryFolder, type TestServer } from '../server.ts';
+import { findTorchPython } from '../torch-python.ts';
+
+const found = await findTorchPython({ packages: ['pyarrow==21.0.0'] });
+const skip = 'missing' in found ? found.missing : false;
+const CLIENT = join(import.meta.dirname, '../../trainer-feed/python');
+const folder = temporaryFolder('python-trainer');
+let server: TestServer;
+
+type Step = {
+  readonly n: number;
+  readonly batch_id: string;
+  readonly rows: readonly string[];
+  readonly loss: number;
+  readonly micro_batches: number;
+  readonly checkpoint: { readonly n: number; readonly batch_id: string | null };
+  readonly end?: true;
+};
+
+async function send(events: readonly TapedeckEvent[]): Promise<void> {
+  for (let at = 0; at < events.length; at += 200) {
+    const body = Buffer.concat(events.slice(at, at + 200).map((each) => encodeEvent(each)));
+    const answer = await fetch(`${server.url}/v1/events`, { method: 'POST', headers: { 'content-type': 'application/cbor' }, body });
+    const said = (await answer.json()) as { rejected: unknown[] };
+    assert.deepEqual([answer.status, said.rejected], [200, []]);
+  }
+}
+
+/** One rank; resolves with what it printed and how it ended. */
+async function rank(options: object): Promise<{ steps: Step[]; code: number | null }> {
+  if ('missing' in found) throw new Error(found.missing);
+  const child = spawn(found.python, [join(CLIENT, 'tests/train.py'), JSON.stringify({ url: server.url, feed: 'policy', max_tokens: 64, steps: null, checkpoint: null, ...options })], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: 180_000,
+    killSignal: 'SIGKILL',
+    env: { ...process.env, PYTHONPATH: [join(CLIENT, 'src'), found.path].join(':'), PYTHONDONTWRITEBYTECODE: '1' },
+  }); // prettier-ignore
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit') as Promise<[number | null]>]);
+  return { steps: output.split('\n').filter(Boolean).map((line) => JSON.parse(line) as Step), code }; // prettier-ignore
+}
+
+async function ranks(count: number, options: object): Promise<{ steps: Step[]; code: number | null }[]> {
+  return Promise.all(Array.from({ length: count }, (_, i) => rank({ ...options, rank: i, world: count })));
+}
+
+before(async () => {
+  if (skip !== false) return;
+  server = await startServer({ TAPEDECK_DATA: folder.path, TAPEDECK_LOG_LEVEL: 'warn' });
+  await server.ready();
+  const answer = await fetch(`${server.url}/v1/feeds`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ feed: 'policy', spec: { runs: ['run-1'], batch: { by: 'groups', size: 2 }, maxRowTokens: 64, staleness: { maxOffPolicySteps: null } } }),
+  }); // prettier-ignore
+  assert.equal(answer.status, 201, await answer.text());
+  await send([event('run.started', { run: 'run-1' }, T0 - 1, { kind: 'train' })]);
+  await send(world({ seed: 5, groups: 10, size: 4, partitions: 4 }).flat());
+  await send([event('run.ended', { run: 'run-1' }, T0 + 10_000_000, { status: 'completed' })]);
+});
+
+after(async () => {
+  await server?.stop();
+  folder.remove();
+});
+
+test(
+  'two ranks train, one dies before its commit, four go on from an older checkpoint: every row once',
+  { skip, timeout: 300_000 },
+  async () => {
+    const first = await ranks(2, { steps: 2 });
+    assert.deepEqual(first.map(({ code }) => code), [0, 0]); // prettier-ignore
+    const [zero, one] = first.map(({ steps }) => steps) as [Step[], Step[]];
+    assert.deepEqual(zero.map(({ n, batch_id: id }) => [n, id]), one.map(({ n, batch_id: id }) => [n, id])); // prettier-ignore
+    for (const [k, step] of zero.entries()) assert.equal(step.micro_batches, one[k]?.micro_batches);
+
+    const dead = await rank({ rank: 0, world: 1, checkpoint: zero[1]?.checkpoint, die_before_commit: 3 });
+    assert.equal(dead.code, 9);
+
+    // the newest checkpoint on disk is one of step 1: batch 2 is trained again, as it was, by another number of ranks
+    const last = await ranks(4, { checkpoint: zero[0]?.checkpoint });
+    assert.deepEqual(last.map(({ code }) => code), [0, 0, 0, 0]); // prettier-ignore
+    const [lead] = last.map(({ steps }) => steps) as [Step[]];
+    assert.equal(lead.at(-1)?.end, true);
+    const batches = lead.filter(({ end }) => end !== true);
+    assert.deepEqual(batches.map(({ n }) => n), batches.map((_, i) => i + 2)); // prettier-ignore
+    assert.equal(batches[0]?.batch_id, zero[1]?.batch_id);
+
+    const trained = [...zero.slice(0, 1), ...one.slice(0, 1), ...last.flatMap(({ steps }) => steps)].flatMap(({ rows }) => rows ?? []);
+    assert.equal(new Set(trained).size, trained.length, 'a row was trained twice');
+    const again = [...zero.slice(1), ...one.slice(1)].flatMap(({ rows }) => rows).toSorted();
+    const replayed = last.flatMap(({ steps }) => steps.filter(({ n }) => n === 2).flatMap(({ rows }) => rows)).toSorted();
+    assert.deepEqual(replayed, again);
+
+    const losses = (all: readonly { steps: Step[] }[], n: number): number =>
+      all.reduce((sum, { steps }) => sum + (steps.find((step) => step.n === n)?.loss ?? 0), 0);
+    assert.ok(Math.abs(losses(first, 2) - losses(last, 2)) < 1e-9, 'the loss depends on the number of ranks');
+  },
+);

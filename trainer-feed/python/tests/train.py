@@ -1,0 +1,41 @@
+"""A trainer for tests: takes batches of one rank, pretends to step, commits, and tells what it did as one JSON object per line.
+
+Arguments as JSON: url, feed, rank, world, max_tokens, steps (null = to the end), checkpoint (null or what was printed), die_before_commit (a step, or null).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from tapedeck_feed import Feed, LossStreams, compute_loss
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    feed = Feed(
+        asked["url"], asked["feed"], asked["rank"], asked["world"], max_tokens=asked["max_tokens"], pad_to_multiple=4, run="run-1", timeout=60,
+        checkpoint=asked["checkpoint"], holder="trainer", local_files=asked.get("local_files", True),
+    )
+    with feed:
+        steps = 0
+        for batch in feed:
+            rows = [row for mb in batch.micro_batches for row, padded in zip(mb.texts("row_id"), mb.padding) if not padded]
+            loss = 0.0
+            for micro_batch in batch.micro_batches:
+                streams: LossStreams = micro_batch.streams
+                loss += float(compute_loss(micro_batch.logprobs.astype("float64"), streams, batch.denominators)[0])
+            if batch.n == asked.get("die_before_commit"):
+                os._exit(9)
+            batch.commit(metrics={"loss": loss} if asked["rank"] == 0 else None)
+            tokens = [int(sum(micro_batch.token_ids)) for micro_batch in batch.micro_batches]
+            print(json.dumps({"n": batch.n, "batch_id": batch.batch_id, "rows": rows, "loss": loss, "tokens": tokens, "micro_batches": len(batch.micro_batches), "checkpoint": feed.checkpoint()}), flush=True)
+            steps += 1
+            if steps == asked["steps"]:
+                return
+        print(json.dumps({"end": True}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
