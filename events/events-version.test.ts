@@ -7,7 +7,7 @@ import { schemaHash } from './json-schemas.ts';
 
 /** The shape of all schemas, by version. A changed hash: additive -> pin the new one here; not additive -> a new version and a lift in upcast.ts. */
 const PINNED: Readonly<Record<number, string>> = {
-  1: '321b1306b2ab359c47ab0175ffb374dccbc264a9d49d1e24c22314d6acb59791',
+  1: '0ba20dbd365c7526179dbaafabedf15c5177c2b9e7c5020fbc9752986df24fc1',
 };
 
 test('the schemas are those of their version', () => {

@@ -24,6 +24,9 @@ export const feedCreated = object({
   spec: anything,
   specHash: z.string().max(128),
   positions: positions.optional().meta({ description: 'where it starts to read the events log: an offset per partition' }),
+  end: positions
+    .optional()
+    .meta({ description: 'where the events log ended then; with rewardsAsOf latest nothing is decided before it was read up to there' }),
   extra,
 });
 export const feedDeleted = object({ feed, timeline, reason: z.string().max(1024).nullish(), extra });
@@ -82,6 +85,7 @@ export const batchLeased = object({
   holder: z.string().max(256).meta({ description: 'who holds the lease' }),
   planId: z.string().max(128).meta({ description: 'hash of the packing plan' }),
   plan: record.nullish().meta({ description: 'what the plan was made for: world, maxTokens, padToMultiple …' }),
+  assignment: blobHandle.nullish().meta({ description: 'blob of where each row lies: rank, micro-batch, position' }),
   step: count.meta({ description: 'the step it trains' }),
   expires: micros,
   renews: count.nullish().meta({ description: 'the fencing token that it keeps alive; missing = a lease with a token of its own' }),
