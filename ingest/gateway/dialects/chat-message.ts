@@ -3,7 +3,7 @@ import { ok, type Result } from '../../../base/result.ts';
 import type { DialectName, Json, JsonObject, Message } from './dialect.ts';
 import { originOf, refuseState, stateOf } from './provider-state.ts';
 import { asksNothing, cannotTranslate } from './refusals.ts';
-import { compact, fromPairs, isList, isObject, textOf, writeJson, wordOf } from './json.ts';
+import { compact, fromPairs, isList, isObject, textOf, without, wordOf, writeJson } from './json.ts';
 
 /** Parts that an engine of the chat dialect may know. */
 const CHAT_PARTS: ReadonlySet<string> = new Set(['text', 'image_url', 'input_audio', 'file', 'refusal', 'video_url', 'audio_url']);
@@ -90,7 +90,7 @@ export function markedContent(message: Message): Json {
 /** The message for an engine of the chat dialect. `field` is its path, for refusals; `from` the dialect it was read from. */
 export function writeChatMessage(message: Message, field: string, from: DialectName): Result<JsonObject> {
   const same = from === 'openai.chat';
-  const content = same ? (message['content'] ?? null) : markedContent(message);
+  const content = same ? (message['content'] ?? null) : withoutHints(markedContent(message));
   if (!same) {
     const problem = unsayable(message, content, field);
     if (problem !== null) return problem;
@@ -121,8 +121,16 @@ function unsayable(message: Message, content: Json, field: string) {
   const parts = isList(content) ? content : [];
   for (const [i, part] of parts.entries()) {
     const type = isObject(part) ? wordOf(part['type']) : typeof part;
-    if (CHAT_PARTS.has(type)) continue;
+    const more = isObject(part) && type === 'text' ? Object.keys(part).find((key) => key !== 'type' && key !== 'text') : undefined;
+    if (CHAT_PARTS.has(type) && more === undefined) continue;
+    if (more !== undefined) return cannotTranslate(`${field}.content[${i}].${more}`, to, 'a text is only text there', 'leave it out');
     return cannotTranslate(`${field}.content[${i}]`, to, `it has no part of type ${type}`, 'send it as text or as an image');
   }
   return refuseState(message, field, to, false);
+}
+
+/** Hints to a provider's cache are left out; they change no answer. */
+function withoutHints(content: Json): Json {
+  if (!isList(content)) return content;
+  return content.map((part) => (isObject(part) ? without(part, new Set(['cache_control'])) : part));
 }

@@ -19,8 +19,8 @@ import { jsonToCbor } from '../../../events/codec/json-to-cbor.ts';
 import { isMap } from '../../../events/fields.ts';
 import type { Json, JsonObject } from './dialect.ts';
 
-/** An integer that a double may not hold. Digits after a sign of JSON in a string match too: that costs time only. */
-const LONG_INTEGER = /(?:^|[:,[\s])-?\d{16}/;
+/** An integer or an exponent that a double may not hold. What looks like one in a string matches too: that costs time only. */
+const LARGE_NUMBER = /(?:^|[:,[\s])-?(?:\d{16}|\d+(?:\.\d+)?[eE]\+?\d{3})/;
 /** A buffer larger than this is not kept for the next text. */
 const KEEP_BYTES = 1 << 20;
 let scratch = new ByteWriter(1 << 16);
@@ -61,9 +61,10 @@ function isPlainJson(bytes: Uint8Array): boolean {
 export function readJson(text: string): Result<Json> {
   try {
     const value = JSON.parse(text) as Json;
-    return LONG_INTEGER.test(text) ? ok(reviveIntegers(text)) : ok(value);
+    return LARGE_NUMBER.test(text) ? ok(reviveNumbers(text)) : ok(value);
   } catch (error) {
     if (error instanceof SyntaxError) return fail('invalid_json', `the text is no JSON: ${error.message.slice(0, 200)}`);
+    if (isTapedeckError(error)) return fail(error.code, error.message);
     if (error instanceof RangeError) return fail('too_deep', `objects and arrays nest too deep; the limit of a record is ${MAX_DEPTH}`);
     throw error;
   }
@@ -71,10 +72,14 @@ export function readJson(text: string): Result<Json> {
 
 type Revive = (text: string, reviver: (key: string, value: unknown, context: { source: string }) => unknown) => Json;
 
-function reviveIntegers(text: string): Json {
-  return (JSON.parse as Revive)(text, (_key, value, context) =>
-    typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(context.source) ? BigInt(context.source) : value,
-  );
+function reviveNumbers(text: string): Json {
+  return (JSON.parse as Revive)(text, (_key, value, context) => {
+    if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
+    if (/^-?\d+$/.test(context.source)) return BigInt(context.source);
+    if (!Number.isFinite(value))
+      throw new TapedeckError('number_out_of_range', `${context.source.slice(0, 40)} is beyond the range of a double`);
+    return value;
+  });
 }
 
 const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };

@@ -49,11 +49,10 @@ export function writeResponsesAnswer(answer: Answer, ask: Ask, naming: Naming): 
   if (!finish.ok) return finish;
   const refused = isLaidOut(choice.message, TO) ? null : refuseState(choice.message, 'the answer', TO, true);
   if (refused !== null) return refused;
+  const id = naming.newId('resp_');
   const output = outputItems(choice.message, ask, naming, finish.value.status);
   const model = answer.model === '' ? ask.model : answer.model;
-  return ok(
-    responseObject({ id: naming.newId('resp_'), created: naming.nowSeconds(), model, ask, output, usage: answer.usage, ...finish.value }),
-  );
+  return ok(responseObject({ id, created: naming.nowSeconds(), model, ask, output, usage: answer.usage, ...finish.value }));
 }
 
 /** A status is required: a reason that has no word here is refused. */
