@@ -90,7 +90,9 @@ export function markedContent(message: Message): Json {
 /** The message for an engine of the chat dialect. `field` is its path, for refusals; `from` the dialect it was read from. */
 export function writeChatMessage(message: Message, field: string, from: DialectName): Result<JsonObject> {
   const same = from === 'openai.chat';
-  const content = same ? (message['content'] ?? null) : withoutHints(markedContent(message));
+  const content = same
+    ? (message['content'] ?? null)
+    : withoutHints(message.role === 'tool' ? markedContent(message) : (message['content'] ?? null));
   if (!same) {
     const problem = unsayable(message, content, field);
     if (problem !== null) return problem;

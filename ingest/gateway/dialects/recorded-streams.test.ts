@@ -95,6 +95,8 @@ test('the deltas of a stream, joined, are its answer; at any event the answer is
       texts.push(String((fold.answer().choices[0]?.message['content'] as string | null | undefined) ?? ''));
     }
     for (const { index, message } of fold.answer().choices) {
+      const finishes = deltas.filter((delta) => delta.type === 'finish' && delta.choice === index);
+      assert.equal(finishes.length <= 1 && (fold.state().error !== null || finishes.length === 1), true, stream.name);
       const { text, reasoning, refusal, calls } = joined(deltas, index);
       assert.equal(text, message['content'] ?? '', stream.name);
       assert.equal(reasoning, message['reasoning_content'] ?? '', stream.name);

@@ -170,6 +170,15 @@ test('a chat request for a Responses engine', () => {
   });
 });
 
+test('an assistant that only calls tools has no content in chat, one that says nothing has an empty text', () => {
+  const assistant = (content: Json): Json =>
+    (told({ model: 'm', max_tokens: 5, messages: [{ role: 'assistant', content }] }, MESSAGES, CHAT)['messages'] as JsonObject[])[0]?.[
+      'content'
+    ] ?? null;
+  assert.equal(assistant([{ type: 'tool_use', id: 't', name: 'f', input: {} }]), null);
+  assert.equal(assistant([]), '');
+});
+
 test('what another dialect cannot say is refused, with its field', () => {
   const chat = (more: JsonObject, messages: Json = []): JsonObject => ({ model: 'm', messages, max_tokens: 5, ...more });
   const anthropic = (more: JsonObject): JsonObject => ({ model: 'm', messages: [], max_tokens: 5, ...more });
