@@ -117,14 +117,22 @@ async function wait({ options, folder }: Tailing, ms: number): Promise<void> {
 async function round(work: Tailing): Promise<void> {
   const { folder, lanes, places, options, report } = work;
   const moved: Place[] = [];
+  const taken = new Set<string>();
+  const again = new Set<string>();
   let bytes = 0;
-  for (let count = 0; count < ROUND_FILES && bytes < ROUND_BYTES && folder.pending > 0; count++) {
+  while (taken.size < ROUND_FILES && bytes < ROUND_BYTES && folder.pending > 0) {
     const [path] = folder.take(1) as [string];
+    if (taken.has(path)) {
+      // its place moves at the end of this round
+      again.add(path);
+      continue;
+    }
+    taken.add(path);
     try {
       const step = await advance(path, work);
       if (step.place !== null) moved.push(step.place);
       bytes += step.bytes;
-      if (step.more) folder.put(path);
+      if (step.more) again.add(path);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (isTapedeckError(error) || typeof code !== 'string') throw error;
@@ -134,6 +142,7 @@ async function round(work: Tailing): Promise<void> {
   await lanes.flush();
   for (const run of work.runs) work.startedRuns.add(run);
   for (const place of moved) places.set(place);
+  for (const path of again) folder.put(path);
   if (moved.length > 0) work.isChanged = true;
   const lines = report.files.reduce((sum, file) => sum + file.lines, 0);
   options.onProgress?.({ files: report.files.length, lines, sent: report.sent, waiting: folder.pending });
@@ -176,7 +185,7 @@ async function begin(path: string, there: FileStat, file: FileHandle, work: Tail
   const mark = { offset: covered, mark: await markAt(file, covered) };
   if (await isShadow(path))
     return { ...base, ...mark, kind: 'skipped', format: null, reason: 'the same episodes are in the folder all beside it' };
-  if (compressionOf(head) !== 'none') return { ...base, kind: 'whole', format: null };
+  if (compressionOf(head) !== 'none') return { ...base, ...mark, kind: 'whole', format: null };
   const isTold = head.includes(0x0a) || head.length >= HEAD_BYTES || (work.options.once && head.length > 0);
   const isPage = basename(path) === 'rollouts_raw.json';
   if ((!isTold && !isPage) || head.toString('latin1').trim() === '') return null;
@@ -188,7 +197,8 @@ async function begin(path: string, there: FileStat, file: FileHandle, work: Tail
     if (work.options.once) skip(path, recognised.reason, work);
     return null;
   }
-  return { ...base, kind: recognised.format === 'verifiers-v0-page' ? 'whole' : 'lines', format: recognised.format };
+  if (recognised.format === 'verifiers-v0-page') return { ...base, ...mark, kind: 'whole', format: recognised.format };
+  return { ...base, kind: 'lines', format: recognised.format, mark: await markAt(file, 0) };
 }
 
 /** prime-rl writes every episode to `all`, and those it trains on to `effective` a second time, with advantages. */

@@ -83,8 +83,9 @@ async function takeBytes(path: string, place: Place, bytes: Buffer, entry: FileR
       else fail(path, place.lines + line.number, record.error, entry, work);
     }
   }
-  const next: Place = { ...place, metadataMs: metadata?.changedMs ?? null };
-  if (Object.keys(pinned).length > known) {
+  const isPinned = Object.keys(pinned).length > known;
+  const next: Place = isPinned ? { ...place, metadataMs: metadata?.changedMs ?? null } : place;
+  if (isPinned) {
     // the same rows must make the same events after a kill: what they take from their run is durable before they are sent
     work.places.set({ ...next, offset: place.offset, lines: place.lines });
     await save(work);

@@ -24,6 +24,10 @@ export type FolderWatch = {
 /** Files of lines, also rotated and compressed ones, and hosted pages. */
 const CANDIDATE = /\.jsonl([.-][\w.:-]*)?$|(^|\/)rollouts_raw\.json$/;
 
+/** When this changes, the rows beside it are looked at: it describes their run. */
+const DESCRIPTION = 'metadata.json';
+const DESCRIBED = 'results.jsonl';
+
 export function isCandidate(name: string): boolean {
   return CANDIDATE.test(name) && !name.endsWith('.partial') && !name.endsWith('.tmp');
 }
@@ -45,6 +49,7 @@ export function watchFolder(root: string): FolderWatch {
   };
   const onEvent = (type: string, folder: string, name: string | null): void => {
     if (name !== null && isCandidate(name)) return put(join(folder, name));
+    if (name === DESCRIPTION) return put(join(folder, DESCRIBED));
     if (name !== null && (type !== 'rename' || name.startsWith('.'))) return;
     appeared.add(name === null ? folder : join(folder, name));
     wake();
@@ -58,14 +63,14 @@ export function watchFolder(root: string): FolderWatch {
       const path = join(folder, entry.name);
       if (entry.isDirectory()) {
         if (!entry.name.startsWith('.')) await look(path, found);
-      } else if (entry.isFile() && isCandidate(entry.name)) {
+      } else if (entry.isFile() && (isCandidate(entry.name) || entry.name === DESCRIPTION)) {
         const stat = await lstat(path).catch(() => null);
         if (stat === null) continue;
         found.push(path);
         const known = seen.get(path);
         if (known?.size === stat.size && known.changedMs === stat.mtimeMs && known.ino === stat.ino) continue;
         seen.set(path, { size: stat.size, changedMs: stat.mtimeMs, ino: stat.ino });
-        put(path);
+        put(entry.name === DESCRIPTION ? join(folder, DESCRIBED) : path);
       }
     }
   };
