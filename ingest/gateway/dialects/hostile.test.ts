@@ -92,6 +92,27 @@ test('tool calls come apart by index, by id, or by order, with names that come l
   ]); // prettier-ignore
 });
 
+test('pieces of reasoning details are joined until something else is said', () => {
+  const piece = (text: string, more: JsonObject = {}): JsonObject =>
+    chunk({ reasoning_details: [{ type: 'reasoning.text', index: 0, text, ...more }] });
+  const fold = createAnswerFold('openai.chat');
+  const events = stream(
+    piece('a'),
+    piece('b', { signature: 's1' }),
+    chunk({ content: 'x' }),
+    piece('c'),
+    piece('', { signature: 's2' }),
+    finish('stop'),
+  );
+  const told = eventsOf(events).flatMap((event) => [...value(fold.add(event)).deltas]).filter(({ type }) => type !== 'start'); // prettier-ignore
+  assert.deepEqual(told.map((delta) => (delta.type === 'state' ? delta.state['text'] : 'text' in delta ? delta.text : delta.type)), ['a', 'b', 'ab', 'x', 'c', 'c', 'finish']); // prettier-ignore
+  const { message } = fold.answer().choices[0] as Answer['choices'][0];
+  assert.deepEqual(message['provider_state'], [
+    { type: 'reasoning.text', index: 0, text: 'ab', signature: 's1' },
+    { type: 'reasoning.text', index: 0, text: 'c', signature: 's2' },
+  ]);
+});
+
 test('arguments are the text of the model: large numbers, repeated keys, surrogates, NUL, and what is no JSON', () => {
   for (const text of [
     '{"n":12345678901234567890}',
@@ -159,6 +180,19 @@ test('unknown events, fields and finish reasons pass', () => {
   const chat = fed('openai.chat', stream(chunk({ content: 'a', audio: { id: 'x' } }), finish('repetition')));
   assert.equal(chat.fold.answer().choices[0]?.finishReason, 'repetition');
   assert.deepEqual(chat.fold.answer().choices[0]?.message['audio'], { id: 'x' });
+});
+
+test('of several signatures of one block the last counts, as in the official clients', () => {
+  const fold = createAnswerFold('anthropic.messages');
+  const events = stream(
+    { type: 'message_start', message: { id: 'm', model: 'm', content: [], usage: {} } },
+    { type: 'content_block_start', index: 0, content_block: { type: 'thinking', thinking: '', signature: '' } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'signature_delta', signature: 'a' } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'signature_delta', signature: 'b' } },
+    { type: 'content_block_stop', index: 0 },
+  );
+  for (const event of eventsOf(events)) value(fold.add(event));
+  assert.deepEqual(fold.answer().choices[0]?.message['provider_state'], [{ type: 'thinking', thinking: '', signature: 'b' }]);
 });
 
 test('blocks and items that were never opened are malformed', () => {

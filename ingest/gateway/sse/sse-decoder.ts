@@ -19,8 +19,9 @@ type Reader = {
   block: number;
   line: number;
   at: number;
-  /** The next CR, or -1 when there is none up to `length`. */
+  /** The next CR and the next LF, each -1 when there is none up to `length`: no byte is looked at again for either. */
   nextCr: number;
+  nextLf: number;
   lines: number[];
   /** A CR ended the last line: a LF that follows belongs to it. */
   afterCr: boolean;
@@ -38,6 +39,7 @@ export function createSseDecoder(options: { readonly maxEventBytes: number }): S
     line: 0,
     at: 0,
     nextCr: -1,
+    nextLf: -1,
     lines: [],
     afterCr: false,
     started: false,
@@ -83,6 +85,7 @@ function append(r: Reader, chunk: Uint8Array): void {
   r.bytes.set(chunk, r.length);
   r.length += chunk.length;
   r.nextCr = findByte(r, CR, r.at);
+  r.nextLf = findByte(r, LF, r.at);
 }
 
 function findByte(r: Reader, byte: number, from: number): number {
@@ -100,8 +103,8 @@ function nextLineEnd(r: Reader): number {
     }
   }
   if (r.nextCr >= 0 && r.nextCr < r.at) r.nextCr = findByte(r, CR, r.at);
-  const lf = findByte(r, LF, r.at);
-  const stop = r.nextCr >= 0 && (lf < 0 || r.nextCr < lf) ? r.nextCr : lf;
+  if (r.nextLf >= 0 && r.nextLf < r.at) r.nextLf = findByte(r, LF, r.at);
+  const stop = r.nextCr >= 0 && (r.nextLf < 0 || r.nextCr < r.nextLf) ? r.nextCr : r.nextLf;
   if (stop < 0) r.at = r.length;
   return stop;
 }

@@ -99,6 +99,15 @@ test('a large event in small chunks costs time in proportion to its size, and it
   assert.equal(decoder.heldBytes, 0);
 });
 
+test('many short lines in one chunk are looked at once, whichever end they have', () => {
+  for (const end of ['\r', '\n', '\r\n']) {
+    const chunk = Buffer.from(`data:${end}`.repeat(200_000));
+    const decoder = createSseDecoder({ maxEventBytes: 1 << 25 });
+    assert.equal(decoder.push(chunk).length, 0); // 40 GB of comparisons if each line looked through the rest
+    assert.equal(decoder.push(Buffer.from(end))[0]?.data.length, 199_999);
+  }
+});
+
 /** Cuts at the sizes given, again and again. */
 function chunked(bytes: Uint8Array, sizes: readonly number[]): Uint8Array[] {
   const chunks: Uint8Array[] = [];
