@@ -144,7 +144,7 @@ test('a start goes on where the last one was acknowledged', async () => {
   const all = Array.from({ length: 30 }, episode);
   await writeFile(path, all.slice(0, 10).map(({ line }) => line).join('')); // prettier-ignore
   const first = start();
-  await arrive(all.slice(0, 10).map(({ id }) => id)); // prettier-ignore
+  await until('the place is kept', async () => (await state().catch(() => null))?.places[0]?.lines === 10);
   await first.stop();
   await appendFile(path, all.slice(10).map(({ line }) => line).join('')); // prettier-ignore
   const report = await once();
@@ -178,6 +178,7 @@ test('rotation: the renamed file is read to its end under its new name, the new 
   await appendFile(`${path}.1`, b.line.slice(100));
   await writeFile(path, c.line);
   await arrive([b.id, c.id]);
+  await until('the places are kept', async () => (await state()).places.map(({ lines }) => lines).join() === '2,1');
   await first.stop();
   await appendFile(`${path}.1`, d.line);
   await once();
@@ -259,6 +260,7 @@ test('verifiers v0: rows keep their run when metadata.json comes and changes, an
   const count = (wanted: number) =>
     until(`${wanted} rollouts`, async () => new Set((await fresh()).map(({ event }) => event['rollout'])).size === wanted);
   await count(2);
+  await until('the place is kept', async () => (await state()).places[0]?.lines === 2);
   await first.stop();
   await appendFile(path, `${rows[2]}\n`);
   start();
