@@ -6,6 +6,7 @@ import { openClaim } from '../http/claim.ts';
 import { readBody, type BodyPorts, type ReceivedBody } from '../http/read-body.ts';
 import type { Sessions } from './admin/sessions.ts';
 import { ENDPOINTS, type Endpoint } from './calls/endpoints.ts';
+import { continued } from './calls/continued.ts';
 import { readInbound } from './calls/inbound.ts';
 import { createOut, type HarnessOut, type OpenStreams } from './calls/out.ts';
 import { refuse } from './calls/refuse.ts';
@@ -13,6 +14,7 @@ import { serveCall, type ServePorts } from './calls/serve-call.ts';
 import { keyOfRequest, readKey, type KeyClaims } from './keys.ts';
 import type { GatewayLimits } from './limits.ts';
 import type { GatewayMetrics } from './metrics.ts';
+import type { FoldPorts } from './traces/fold.ts';
 import type { Rollouts } from './traces/rollouts.ts';
 import type { TraceState } from './traces/state.ts';
 
@@ -20,6 +22,8 @@ export type CallRoutesPorts = {
   readonly serve: ServePorts;
   readonly sessions: Sessions;
   readonly rollouts: Rollouts;
+  /** Where earlier messages of a trace are read from. */
+  readonly fold: FoldPorts;
   readonly secret: Uint8Array;
   readonly streams: OpenStreams;
   readonly metrics: GatewayMetrics;
@@ -28,7 +32,7 @@ export type CallRoutesPorts = {
 };
 
 /** A key in the path serves programs that only take a base URL; an upstream in the path pins it. */
-const PREFIXES = ['', '/k/:key', '/u/:upstream', '/u/:upstream/k/:key', '/k/:key/u/:upstream'] as const;
+export const PREFIXES = ['', '/k/:key', '/u/:upstream', '/u/:upstream/k/:key', '/k/:key/u/:upstream'] as const;
 
 type Params = { readonly key?: string; readonly upstream?: string };
 /** What the content-type parser hands on: it never fails itself. */
@@ -108,11 +112,8 @@ async function answer(request: FastifyRequest, reply: FastifyReply, endpoint: En
     claim.grow(COPIES * length);
     trace = await ports.sessions.traceOf(request.gatewayClaims as KeyClaims, request.headers);
     const upstream = (request.params as Params).upstream ?? null;
-    await serveCall(
-      { trace, inbound: inbound.value, messages: inbound.value.ask.messages, headers: request.headers, upstream },
-      out,
-      serve,
-    );
+    const whole = await continued(inbound.value, trace, ports.fold);
+    await serveCall({ trace, inbound: whole, messages: whole.ask.messages, headers: request.headers, upstream }, out, serve);
     metrics.onCall(endpoint.dialect, reply.raw.statusCode, (serve.clock.monotonicMs() - began) / 1000);
   } catch (error) {
     no(error);

@@ -19,7 +19,8 @@ import { createOpenStreams } from './calls/out.ts';
 import { createRetryWindow } from './calls/retries.ts';
 import type { ServePorts } from './calls/serve-call.ts';
 import { dialectOf } from './dialects/dialects.ts';
-import { registerCallRoutes } from './call-routes.ts';
+import { PREFIXES, registerCallRoutes } from './call-routes.ts';
+import { registerRelayedRoutes } from './relayed-routes.ts';
 import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
 import { createGatewayMetrics } from './metrics.ts';
 import { createPolicyVersions, type PublishedPolicy } from './policy-versions.ts';
@@ -100,21 +101,24 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       const admin = createRolloutsAdmin({ ...session, secret, locate: options.locate ?? (async () => null) });
       registerAdminRoutes(scope, { admin, secret, clock });
     });
+    const body = {
+      pool: createBufferPool(INGEST_LIMITS.pooledBytes),
+      budget,
+      clock,
+      limits: { ...INGEST_LIMITS, ...limits, inflatedBytes: limits.bodyBytes },
+    };
+    await app.register(async (scope) => registerRelayedRoutes(scope, { pool, secret, clock, dialectOf, body, prefixes: PREFIXES }));
     await app.register(async (scope) => {
       registerCallRoutes(scope, {
         serve,
         sessions: createSessions(session),
         rollouts,
+        fold: { log, fetchBlob },
         secret,
         streams,
         metrics,
         limits,
-        body: {
-          pool: createBufferPool(INGEST_LIMITS.pooledBytes),
-          budget,
-          clock,
-          limits: { ...INGEST_LIMITS, ...limits, inflatedBytes: limits.bodyBytes },
-        },
+        body,
       });
     });
   };
