@@ -1,11 +1,18 @@
-/** Entry point of the projector's own process: told by its parent what to do, tells its state, ends when the parent is gone. */
+/**
+ * Entry point of the projector's own process: told by its parent what to do, tells its state, ends when the parent is gone. The topic of trainer feeds is projected beside
+ * the events, as soon as somebody has opened it.
+ */
 import { setPriority } from 'node:os';
-import { systemClock } from '../base/clock.ts';
+import { systemClock, type Clock } from '../base/clock.ts';
+import { isTapedeckError } from '../base/errors.ts';
 import { systemRandom } from '../base/random.ts';
+import type { Topic } from '../events/registry.ts';
 import { connectColumns } from '../store/columns/clickhouse-http.ts';
 import { AfterBlock } from '../store/columns/projector/after-block.ts';
 import { Projector } from '../store/columns/projector/projector.ts';
 import type { ProjectorState } from '../store/columns/projector/state.ts';
+import type { EventLog } from '../store/log/event-log.ts';
+import type { Config } from './config.ts';
 import { crashAt } from './serve/crash-points.ts';
 import { projectOptions } from './serve/columns.ts';
 import { openBlobs } from './serve/open-blobs.ts';
@@ -16,6 +23,7 @@ import type { ProjectorMessage, ProjectorOrder } from './serve/projector-child.t
 const NICE = 10;
 const FLUSH_MS = 20_000;
 const STATE_EVERY_MS = 100;
+const FEEDS_EVERY_MS = 2_000;
 
 const stop = new AbortController();
 process.once('SIGTERM', () => stop.abort());
@@ -41,35 +49,54 @@ async function run({ config, address }: ProjectorOrder): Promise<void> {
   const random = systemRandom;
   const store = connectColumns({ ...address, clock, random });
   const blobs = await openBlobs(config, clock, random);
-  const log = await openLog(config, 'events', 'read', clock);
   const reached = crashAt(config.crashPoint);
-  const after = new AfterBlock({ store, topic: 'events', clock, projects: projectOptions(config), reached });
-  const projector = new Projector({
-    log,
-    topic: 'events',
-    store,
-    fetchBlob: (sha256) => blobs.get(sha256),
-    clock,
-    random,
-    blockBytes: config.blockBytes,
-    blockEvents: config.blockEvents,
-    blockWaitMs: config.blockWaitMs,
-    after,
-    reached,
-    onState: throttled(),
-  });
-  await projector.run(stop.signal);
-  // summaries of the last blocks: nobody waits for them longer than this
-  const flush = AbortSignal.timeout(FLUSH_MS);
-  // the first answer may only say that work behind the last block was cut off by the stop
-  await after.idle(flush).catch(() => after.idle(flush));
-  await log.close();
+  const projectTopic = async (topic: Topic, log: EventLog): Promise<void> => {
+    const after = new AfterBlock({ store, topic, clock, projects: projectOptions(config), reached });
+    const projector = new Projector({
+      log,
+      topic,
+      store,
+      fetchBlob: (sha256) => blobs.get(sha256),
+      clock,
+      random,
+      blockBytes: config.blockBytes,
+      blockEvents: config.blockEvents,
+      blockWaitMs: config.blockWaitMs,
+      after,
+      reached: topic === 'events' ? reached : () => {},
+      onState: topic === 'events' ? throttled((state) => tell({ state })) : throttled((feeds) => tell({ feeds })),
+    });
+    await projector.run(stop.signal);
+    // summaries of the last blocks: nobody waits for them longer than this
+    const flush = AbortSignal.timeout(FLUSH_MS);
+    // the first answer may only say that work behind the last block was cut off by the stop
+    await after.idle(flush).catch(() => after.idle(flush));
+    await log.close();
+  };
+  const projectFeeds = async (): Promise<void> => {
+    const log = await feedsLog(config, clock);
+    if (log !== null) await projectTopic('feeds', log);
+  };
+  await Promise.all([openLog(config, 'events', 'read', clock).then((log) => projectTopic('events', log)), projectFeeds()]);
   await blobs.close();
   await store.close();
 }
 
+/** The topic of trainer feeds; null when the process ends before anybody has made it. */
+async function feedsLog(config: Config, clock: Clock): Promise<EventLog | null> {
+  while (!stop.signal.aborted) {
+    try {
+      return await openLog(config, 'feeds', 'read', clock);
+    } catch (error) {
+      if (!isTapedeckError(error, 'log_unavailable')) throw error;
+      await clock.sleep(FEEDS_EVERY_MS, stop.signal).catch(() => {});
+    }
+  }
+  return null;
+}
+
 /** Tells at most every 100 ms, and always the latest. */
-function throttled(): (state: ProjectorState) => void {
+function throttled(say: (state: ProjectorState) => void): (state: ProjectorState) => void {
   let latest: ProjectorState | null = null;
   let waiting = false;
   return (state) => {
@@ -78,7 +105,7 @@ function throttled(): (state: ProjectorState) => void {
     waiting = true;
     setTimeout(() => {
       waiting = false;
-      if (latest !== null) tell({ state: latest });
+      if (latest !== null) say(latest);
     }, STATE_EVERY_MS);
   };
 }

@@ -1,6 +1,7 @@
 /** Entry point of a rebuild's own process: builds up to the offsets it is told, then compares or exchanges, and ends with its parent. */
 import { setPriority } from 'node:os';
 import { systemClock } from '../base/clock.ts';
+import { isTapedeckError } from '../base/errors.ts';
 import { systemRandom } from '../base/random.ts';
 import { connectColumns } from '../store/columns/clickhouse-http.ts';
 import { Rebuild } from '../store/columns/rebuild/rebuild.ts';
@@ -35,7 +36,7 @@ async function carryOut(order: RebuildOrder): Promise<void> {
     return;
   }
   const work = await (rebuild as Promise<Rebuild>);
-  total = order.ends.reduce((sum, end) => sum + end, 0);
+  total = order.ends.events.reduce((sum, end) => sum + end, 0);
   await work.build(order.ends, stop.signal);
   if (order.next === 'compare') await compare(work);
   if (order.next === 'exchange') {
@@ -54,6 +55,7 @@ async function open({ config, address }: Extract<RebuildOrder, { config: unknown
   const blobs = await openBlobs(config, clock, random);
   return new Rebuild({
     log: await openLog(config, 'events', 'read', clock),
+    feeds: await openLog(config, 'feeds', 'read', clock).catch(whereThereIsNone),
     connect: (database) => connectColumns({ ...address, database, clock, random }),
     live: projectOptions(config),
     fetchBlob: (sha256) => blobs.get(sha256),
@@ -63,6 +65,12 @@ async function open({ config, address }: Extract<RebuildOrder, { config: unknown
     blockEvents: config.blockEvents,
     onState: ({ positions }) => tell({ progress: { phase: 'building', events: positions.reduce((sum, p) => sum + p, 0), of: total } }),
   });
+}
+
+/** Nobody has made a trainer feed here. */
+function whereThereIsNone(error: unknown): null {
+  if (isTapedeckError(error, 'log_unavailable')) return null;
+  throw error;
 }
 
 async function compare(work: Rebuild): Promise<void> {

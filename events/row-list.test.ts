@@ -2,7 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { isTapedeckError } from '../base/errors.ts';
-import { decodeExcludedList, decodeRowList, encodeExcludedList, encodeRowList, type ListedRow, type RowTokens } from './row-list.ts';
+import {
+  decodeExcludedList,
+  decodePlaces,
+  decodeRowList,
+  encodeExcludedList,
+  encodePlaces,
+  encodeRowList,
+  type ListedRow,
+  type RowTokens,
+} from './row-list.ts';
 
 /** fast-check makes objects without a prototype unless told. */
 const record: typeof fc.record = ((shape: object) => fc.record(shape as never, { noNullPrototype: true })) as never;
@@ -54,9 +63,18 @@ test('exclusions come back as they were', async () => {
   assert.deepEqual(await decodeExcludedList(await encodeExcludedList(excluded)), excluded);
 });
 
+test('places come back as they were', async () => {
+  const places = [
+    { rowId: 'a', rank: 1, microBatch: 0, position: 2 },
+    { rowId: 'b', rank: 0, microBatch: 3, position: 0 },
+  ];
+  assert.deepEqual(await decodePlaces(await encodePlaces(places)), places);
+});
+
 test('other bytes are refused by name', async () => {
   for (const bytes of [new Uint8Array(0), Buffer.from('not zstd')]) {
     await assert.rejects(decodeRowList(bytes), (error) => isTapedeckError(error, 'blob_corrupt'));
+    await assert.rejects(decodePlaces(bytes), (error) => isTapedeckError(error, 'blob_corrupt'));
     await assert.rejects(decodeExcludedList(bytes), (error) => isTapedeckError(error, 'blob_corrupt'));
   }
 });

@@ -12,6 +12,7 @@ import { isMap } from './fields.ts';
 import { PackedArray } from './packed-array.ts';
 
 export const ROW_LIST_TYPE = 'application/vnd.tapedeck.row-list+cbor+zstd';
+export const PLACES_TYPE = 'application/vnd.tapedeck.places+cbor+zstd';
 export const EXCLUDED_LIST_TYPE = 'application/vnd.tapedeck.excluded-list+cbor+zstd';
 
 /**
@@ -233,4 +234,26 @@ export async function encodeExcludedList(excluded: readonly ListedExclusion[]): 
 /** Throws `blob_corrupt` when it is no such list. */
 export async function decodeExcludedList(bytes: Uint8Array): Promise<readonly ListedExclusion[]> {
   return (await decoded(bytes, 'list of exclusions'))['excluded'] as readonly ListedExclusion[];
+}
+
+/** Where a row lies under a plan: rank, micro-batch on that rank, place in the micro-batch, each from 0. */
+export type ListedPlace = { readonly rowId: string; readonly rank: number; readonly microBatch: number; readonly position: number };
+
+export async function encodePlaces(places: readonly ListedPlace[]): Promise<Uint8Array> {
+  const out = new ByteWriter(1 << 14);
+  const column = <K extends keyof ListedPlace>(name: K): ListedPlace[K][] => places.map((place) => place[name]);
+  encodeCbor({ v: 1, rowId: column('rowId'), rank: column('rank'), microBatch: column('microBatch'), position: column('position') }, out);
+  return compress(out.view());
+}
+
+/** Throws `blob_corrupt` when it is no such list. */
+export async function decodePlaces(bytes: Uint8Array): Promise<readonly ListedPlace[]> {
+  const columns = await decoded(bytes, 'list of places');
+  const at = <T>(name: string, i: number): T => (columns[name] as readonly T[])[i] as T;
+  return (columns['rowId'] as readonly string[]).map((rowId, i) => ({
+    rowId,
+    rank: at<number>('rank', i),
+    microBatch: at<number>('microBatch', i),
+    position: at<number>('position', i),
+  }));
 }

@@ -747,12 +747,14 @@ CREATE TABLE IF NOT EXISTS {{table batch_rows}}
     trace String,
     leaf UInt32,
     `group` Nullable(String),
-    rank Nullable(UInt32),
-    micro_batch Nullable(UInt32),
-    position Nullable(UInt32),
+    env LowCardinality(String),
     seq_len Nullable(UInt64),
+    trained Nullable(UInt64),
     advantage Nullable(Float64),
     weights Nullable(String),
+    reward Nullable(Float64),
+    policy_version_min Nullable(UInt64),
+    policy_version_max Nullable(UInt64),
     staleness Nullable(Float64),
     _partition UInt16,
     _offset UInt64,
@@ -764,6 +766,27 @@ SETTINGS {{settings}};
 
 {{distributed batch_rows}};
 
+CREATE TABLE IF NOT EXISTS {{table batch_places}}
+(
+    project LowCardinality(String),
+    feed String,
+    timeline UInt64,
+    n UInt64,
+    plan_id String,
+    row_id String,
+    rank UInt32,
+    micro_batch UInt32,
+    position UInt32,
+    _partition UInt16,
+    _offset UInt64,
+    _first UInt64 MATERIALIZED 18446744073709551615 - _offset
+)
+ENGINE = {{everywhere _first}}
+ORDER BY (project, feed, timeline, n, plan_id, row_id)
+SETTINGS {{settings}};
+
+{{distributed batch_places}};
+
 CREATE TABLE IF NOT EXISTS {{table dropped_samples}}
 (
     project LowCardinality(String),
@@ -773,9 +796,13 @@ CREATE TABLE IF NOT EXISTS {{table dropped_samples}}
     rollout String,
     trace String,
     _leaf UInt32,
+    _item UInt32,
     id UUID,
     n Nullable(UInt64),
+    batch_id Nullable(String),
+    `group` Nullable(String),
     reason LowCardinality(String),
+    message Nullable(String),
     staleness Nullable(Float64),
     length Nullable(UInt64),
     extra Nullable(String),
@@ -784,7 +811,7 @@ CREATE TABLE IF NOT EXISTS {{table dropped_samples}}
     _offset UInt64
 )
 ENGINE = {{everywhere}}
-ORDER BY (project, feed, timeline, _partition, _offset)
+ORDER BY (project, feed, timeline, _partition, _offset, _item)
 SETTINGS {{settings}};
 
 {{distributed dropped_samples}};

@@ -13,11 +13,13 @@ import type { ColumnsAddress } from './columns.ts';
 /** What the child is told at its start. */
 export type ProjectorOrder = { readonly config: Config; readonly address: ColumnsAddress };
 /** What the child tells. */
-export type ProjectorMessage = { readonly state: ProjectorState } | { readonly log: string };
+export type ProjectorMessage = { readonly state: ProjectorState } | { readonly feeds: ProjectorState } | { readonly log: string };
 
 export type ProjectorChild = {
-  /** Null until the first report of the present process. */
+  /** Of the events topic. Null until the first report of the present process. */
   state(): ProjectorState | null;
+  /** Of the topic of trainer feeds; null too while nobody has made it. */
+  feeds(): ProjectorState | null;
   waitingFor(): string | null;
   pid(): number | null;
   /** Ends the process after its present block and starts none until `resume`. */
@@ -40,6 +42,7 @@ export function startProjector(
   const stop = new AbortController();
   let child: ChildProcess | null = null;
   let state: ProjectorState | null = null;
+  let feeds: ProjectorState | null = null;
   let lastExit: string | null = null;
   let gate: PromiseWithResolvers<void> | null = null;
   let ended: Promise<unknown> = Promise.resolve();
@@ -52,6 +55,7 @@ export function startProjector(
     child = started;
     started.on('message', (message: ProjectorMessage) => {
       if ('state' in message) ({ state } = message);
+      else if ('feeds' in message) ({ feeds } = message);
       else logger.info({ part: 'projector' }, message.log);
     });
     started.send(order);
@@ -60,6 +64,7 @@ export function startProjector(
     const [code, signal] = await exited;
     child = null;
     state = null;
+    feeds = null;
     lastExit = `the projector ended (${signal ?? `exit ${code}`}) and is started again`;
     if (!stop.signal.aborted && gate === null) logger.error({ part: 'projector' }, lastExit);
   };
@@ -98,6 +103,7 @@ export function startProjector(
 
   return {
     state: () => state,
+    feeds: () => feeds,
     waitingFor: () => {
       if (gate !== null) return 'a rebuild, which has paused the projector';
       if (child === null) return lastExit ?? 'the projector starts';

@@ -5,14 +5,17 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { TapedeckError } from '../../base/errors.ts';
 import type { Rebuild, RebuildProgress } from '../../query/operations/rebuild.ts';
+import type { Topic } from '../../events/registry.ts';
+import { storePartition } from '../../store/columns/projections/position.ts';
 import { storedPositions } from '../../store/columns/projector/known-state.ts';
+import type { RebuildEnds } from '../../store/columns/rebuild/rebuild.ts';
 import type { Config } from '../config.ts';
 import type { Columns, ColumnsAddress } from './columns.ts';
 import type { ProjectorChild } from './projector-child.ts';
 
 export type RebuildOrder =
   | { readonly config: Config; readonly address: ColumnsAddress }
-  | { readonly ends: readonly number[]; readonly next: 'go on' | 'compare' | 'exchange' };
+  | { readonly ends: RebuildEnds; readonly next: 'go on' | 'compare' | 'exchange' };
 export type RebuildReport =
   | { readonly progress: RebuildProgress }
   | { readonly built: true }
@@ -33,9 +36,11 @@ export function rebuildWith({ config, columns, projector, partitions }: Deps): R
       serialization: 'advanced',
     });
     try {
-      const ends = async (): Promise<number[]> => {
+      const ends = async (): Promise<RebuildEnds> => {
         const stored = await storedPositions(columns.store, signal);
-        return Array.from({ length: partitions }, (_, partition) => stored.get(partition) ?? 0);
+        const of = (topic: Topic): number[] =>
+          Array.from({ length: partitions }, (_, partition) => stored.get(storePartition(topic, partition)) ?? 0);
+        return { events: of('events'), feeds: of('feeds') };
       };
       child.send({ config, address: columns.address } satisfies RebuildOrder);
       await build(child, { ends: await ends(), next: 'go on' }, tell, signal);

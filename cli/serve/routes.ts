@@ -43,7 +43,7 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     await app.register(traceRoutes, { store });
     await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
     await app.register(compactRoutes, { store });
-    await app.register(auditRoutes, { log, store, projector: () => projector?.state() ?? null });
+    await app.register(auditRoutes, { log, feeds: parts.feeds?.feeds ?? null, store, projector: () => projector?.state() ?? null });
     await app.register(deadLetterRoutes, { store });
   }
   if (parts.feeds !== null) await app.register(feedRoutes, { service: parts.feeds });

@@ -750,12 +750,14 @@ CREATE TABLE IF NOT EXISTS `tape`.batch_rows_local ON CLUSTER `main`
     trace String,
     leaf UInt32,
     `group` Nullable(String),
-    rank Nullable(UInt32),
-    micro_batch Nullable(UInt32),
-    position Nullable(UInt32),
+    env LowCardinality(String),
     seq_len Nullable(UInt64),
+    trained Nullable(UInt64),
     advantage Nullable(Float64),
     weights Nullable(String),
+    reward Nullable(Float64),
+    policy_version_min Nullable(UInt64),
+    policy_version_max Nullable(UInt64),
     staleness Nullable(Float64),
     _partition UInt16,
     _offset UInt64,
@@ -767,6 +769,27 @@ SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window 
 
 CREATE VIEW IF NOT EXISTS `tape`.batch_rows ON CLUSTER `main` AS SELECT * FROM `tape`.batch_rows_local;
 
+CREATE TABLE IF NOT EXISTS `tape`.batch_places_local ON CLUSTER `main`
+(
+    project LowCardinality(String),
+    feed String,
+    timeline UInt64,
+    n UInt64,
+    plan_id String,
+    row_id String,
+    rank UInt32,
+    micro_batch UInt32,
+    position UInt32,
+    _partition UInt16,
+    _offset UInt64,
+    _first UInt64 MATERIALIZED 18446744073709551615 - _offset
+)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/batch_places', '{shard}-{replica}', _first)
+ORDER BY (project, feed, timeline, n, plan_id, row_id)
+SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
+
+CREATE VIEW IF NOT EXISTS `tape`.batch_places ON CLUSTER `main` AS SELECT * FROM `tape`.batch_places_local;
+
 CREATE TABLE IF NOT EXISTS `tape`.dropped_samples_local ON CLUSTER `main`
 (
     project LowCardinality(String),
@@ -776,9 +799,13 @@ CREATE TABLE IF NOT EXISTS `tape`.dropped_samples_local ON CLUSTER `main`
     rollout String,
     trace String,
     _leaf UInt32,
+    _item UInt32,
     id UUID,
     n Nullable(UInt64),
+    batch_id Nullable(String),
+    `group` Nullable(String),
     reason LowCardinality(String),
+    message Nullable(String),
     staleness Nullable(Float64),
     length Nullable(UInt64),
     extra Nullable(String),
@@ -787,7 +814,7 @@ CREATE TABLE IF NOT EXISTS `tape`.dropped_samples_local ON CLUSTER `main`
     _offset UInt64
 )
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/dropped_samples', '{shard}-{replica}')
-ORDER BY (project, feed, timeline, _partition, _offset)
+ORDER BY (project, feed, timeline, _partition, _offset, _item)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
 CREATE VIEW IF NOT EXISTS `tape`.dropped_samples ON CLUSTER `main` AS SELECT * FROM `tape`.dropped_samples_local;

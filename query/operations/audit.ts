@@ -7,15 +7,18 @@ import { abortedWith } from './client-gone.ts';
 
 export type AuditOptions = {
   readonly log: EventLog;
+  /** The topic of trainer feeds; null where this server has none open. */
+  readonly feeds: EventLog | null;
   readonly store: ColumnStore;
   /** Null where the projector runs in another process. */
   readonly projector: () => ProjectorState | null;
 };
 
 /** `GET /v1/audit`: every offset of the log against what the tables say became of it; `ok` is false when anything is unexplained. */
-export const auditRoutes: FastifyPluginAsync<AuditOptions> = async (app, { log, store, projector }) => {
+export const auditRoutes: FastifyPluginAsync<AuditOptions> = async (app, { log, feeds, store, projector }) => {
   app.get('/v1/audit', { schema: { summary: 'Prove that what was accepted is stored', tags: ['operations'] } }, async (_request, reply) => {
-    const report = await runAudit([{ topic: 'events', log }], store, abortedWith(reply));
+    const logs = [{ topic: 'events' as const, log }, ...(feeds === null ? [] : [{ topic: 'feeds' as const, log: feeds }])];
+    const report = await runAudit(logs, store, abortedWith(reply));
     return { ...report, projector: projector() };
   });
 };

@@ -29,10 +29,21 @@ async function newStore(database: string): Promise<ColumnStore> {
 }
 
 /** The world twice: run-1 stays, its copy run-2 is deleted. Both lie in one log. */
-const TWO_RUNS: readonly Draft[] = [
-  ...WORLD,
-  ...WORLD.filter((draft) => draft.run === 'run-1').map((draft) => ({ ...draft, run: 'run-2', data: renamed(draft.data) })),
-];
+const TWO_RUNS: readonly Draft[] = [...WORLD, ...WORLD.filter((draft) => draft.run === 'run-1').map(ofRun2)];
+
+function ofRun2({ lists, ...draft }: Draft): Draft {
+  const copy = { ...draft, run: 'run-2', data: renamed(draft.data) };
+  if (lists === undefined) return copy;
+  const run = 'run-2';
+  return {
+    ...copy,
+    lists: {
+      rows: lists.rows.map((row) => ({ ...row, run })),
+      excluded: lists.excluded.map((one) => ({ ...one, run })),
+      places: lists.places,
+    },
+  };
+}
 
 function renamed(data: object): object {
   const feed = (data as { feed?: string }).feed;

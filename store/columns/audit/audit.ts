@@ -96,11 +96,12 @@ function judgePartition(
   };
 }
 
-/** Partitions the store has rows of and the log does not: another log was projected into these tables. */
+/** Partitions of the topics looked at that the store has rows of and the log does not: another log was projected into these tables. */
 function strangers(index: ReadonlyMap<number, IndexRow>, partitions: readonly PartitionAudit[]): string[] {
   const known = new Set(partitions.map((p) => storePartition(p.topic, p.partition)));
+  const topics = new Set(partitions.map(({ topic }) => topic));
   return [...index.keys()]
-    .filter((p) => !known.has(p))
+    .filter((p) => !known.has(p) && topics.has(logPartition(p).topic))
     .map((p) => `${name(logPartition(p))}: the store holds rows of it, the log has no such partition`);
 }
 

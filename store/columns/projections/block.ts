@@ -1,5 +1,7 @@
 /** One block on its way into the store: a builder per table, and what the block touched. */
 import { openBlock, type TableBlock, type TableSpec } from '../native/table-block.ts';
+import { batchPlaces } from '../tables/batch-places.ts';
+import { batchRows } from '../tables/batch-rows.ts';
 import { callPayloads } from '../tables/call-payloads.ts';
 import { calls } from '../tables/calls.ts';
 import { deadLetters } from '../tables/dead-letters.ts';
@@ -33,7 +35,7 @@ import { Touched } from './touched.ts';
 /** The tables a block fills, in the order in which they are inserted: `log_index` is last, because its rows say that all others are there. */
 export const BLOCK_TABLES = {
   nodePayloads, nodes, callPayloads, calls, tools, links, errors, notes, runEvents, groupEvents, rolloutPayloads, rolloutEvents, tracePayloads, traceEvents,
-  rewardEvents, metricEvents, policies, trainerSteps, referenceScores, trainerAnnotations, feedEvents, droppedSamples, tombstones, retention,
+  rewardEvents, metricEvents, policies, trainerSteps, referenceScores, trainerAnnotations, feedEvents, batchRows, batchPlaces, droppedSamples, tombstones, retention,
   ids, deadLetters, eventIds, logIndex,
 } as const; // prettier-ignore
 

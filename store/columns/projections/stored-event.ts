@@ -1,5 +1,6 @@
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import type { EventOf, EventType, TapedeckEvent, Topic } from '../../../events/registry.ts';
+import type { ListedExclusion, ListedPlace, ListedRow } from '../../../events/row-list.ts';
 import { storePartition } from './position.ts';
 
 /** A checked event at its place in the log. `slice` are its original CBOR bytes; hashes are 16 bytes each (events/content-hash.ts). */
@@ -10,6 +11,15 @@ export type StoredEvent<E extends TapedeckEvent = TapedeckEvent> = {
   readonly partition: number;
   readonly offset: number;
   readonly hash: { readonly event: Uint8Array; readonly data: Uint8Array };
+  /** What the lists hold that the event names in the blob store; absent for events that name none. */
+  readonly lists?: FeedLists | undefined;
+};
+
+/** Rows and exclusions of a batch.cut, places of a batch.leased. */
+export type FeedLists = {
+  readonly rows: readonly ListedRow[];
+  readonly excluded: readonly ListedExclusion[];
+  readonly places: readonly ListedPlace[];
 };
 
 export type StoredOf<T extends EventType> = StoredEvent<EventOf<T>>;

@@ -6,13 +6,14 @@ import { contentHash } from '../../../events/content-hash.ts';
 import { PackedArray } from '../../../events/packed-array.ts';
 import { readEvent } from '../../../events/read-event.ts';
 import { EVENT_TYPES, type EventType, type Topic } from '../../../events/registry.ts';
+import type { ListedRow } from '../../../events/row-list.ts';
 import type { ColumnStore } from '../column-store.ts';
 import { createBlock, type Block } from './block.ts';
 import { ledger, NO_REASON } from './ledger.ts';
 import { project } from './project.ts';
-import type { StoredEvent } from './stored-event.ts';
+import type { FeedLists, StoredEvent } from './stored-event.ts';
 
-export type Draft = { readonly type: EventType; readonly data: object; readonly time?: number } & Partial<
+export type Draft = { readonly type: EventType; readonly data: object; readonly time?: number; readonly lists?: FeedLists } & Partial<
   Record<'run' | 'group' | 'rollout' | 'trace', string>
 >;
 
@@ -26,11 +27,12 @@ export function storeEvent(draft: Draft, place: { project: string; partition: nu
   const random = seededRandom(place.seed);
   const time = T0 + place.seed * 1000;
   const id = uuidV7({ nowMicros: () => time, monotonicMs: () => 0, sleep: async () => {} }, random);
-  const slice = encodeEvent({ v: 1, id, project: place.project, time, ...draft });
+  const { lists, ...event } = draft;
+  const slice = encodeEvent({ v: 1, id, project: place.project, time, ...event });
   const read = readEvent(slice);
   if (!read.ok) throw new Error(`${draft.type}: ${read.error.message}`);
   const topic: Topic = EVENT_TYPES[draft.type].topic;
-  return { event: read.value, slice, topic, partition: place.partition, offset: place.offset, hash: contentHash(slice) };
+  return { event: read.value, slice, topic, partition: place.partition, offset: place.offset, hash: contentHash(slice), lists };
 }
 
 /** Projects and inserts events as one block. */
@@ -50,6 +52,41 @@ const A = { ...R, trace: 'trace-1' };
 const B = { run: 'run-1', group: 'group-1', rollout: 'rollout-2', trace: 'trace-2' };
 const FEED = { feed: 'feed-1', timeline: 0 };
 const batch = (n: number) => ({ ...FEED, n, batchId: `batch-${n}` });
+
+const listed = (rollout: string, trace: string, leaf: number): ListedRow => ({
+  rowId: `run-1/${rollout}/${trace}/${leaf}`, run: 'run-1', rollout, trace, leaf, group: 'group-1', env: 'wiki', taskKey: 'q7', agent: 'solver', status: 'completed',
+  seqLen: 3, lossMask: new Uint8Array([0, 1, 1]), advantage: 0.25, rlWeights: new Float32Array([0, 1, 0.5]), ceWeights: null, refKlWeights: null, temperature: 1, reward: 0.5,
+  policyVersionMin: 4, policyVersionMax: 5, staleness: 1, logOffset: [0, 7], nodes: [0, leaf], multimodal: false, members: { rl: 2, ce: 0, refKl: 0 }, hasReference: false,
+  contentHash: 'a'.repeat(64), signalHash: 'b'.repeat(64),
+}); // prettier-ignore
+const LISTS: FeedLists = {
+  rows: [
+    listed('rollout-1', 'trace-1', 2),
+    { ...listed('rollout-1', 'trace-1', 3), advantage: null, rlWeights: null, reward: null, staleness: null },
+  ],
+  excluded: [
+    {
+      run: 'run-1',
+      group: 'group-1',
+      rollout: 'rollout-2',
+      trace: 'trace-2',
+      leaf: null,
+      reason: 'unscored',
+      message: 'no score',
+      staleness: null,
+      length: 3,
+    },
+  ],
+  places: [],
+};
+const PLACES: FeedLists = {
+  rows: [],
+  excluded: [],
+  places: [
+    { rowId: LISTS.rows[0]?.rowId ?? '', rank: 1, microBatch: 0, position: 0 },
+    { rowId: LISTS.rows[1]?.rowId ?? '', rank: 0, microBatch: 2, position: 1 },
+  ],
+};
 
 /** In log order; all of one rollout lie in one partition. */
 export const WORLD: readonly Draft[] = [
@@ -99,8 +136,8 @@ export const WORLD: readonly Draft[] = [
   { type: 'feed.created', run: 'run-1', data: { ...FEED, spec: { batch: 2 }, specHash: 's' } },
   { type: 'group.ready', run: 'run-1', data: { ...FEED, group: 'group-1', members: [{ rollout: 'rollout-1', trace: 'trace-1' }] } },
   { type: 'group.closed', run: 'run-1', data: { ...FEED, group: 'group-2', outcome: 'failed', reason: 'deadline', rollouts: [{ rollout: 'rollout-9', length: 4 }] } },
-  { type: 'batch.cut', run: 'run-1', data: { ...batch(1), algorithm: 'grpo', policyVersion: 4, counts: { rows: 2 } } },
-  { type: 'batch.leased', run: 'run-1', data: { ...batch(1), holder: 'h', planId: 'p', step: 1, expires: T0 } },
+  { type: 'batch.cut', run: 'run-1', data: { ...batch(1), algorithm: 'grpo', policyVersion: 4, counts: { rows: 2 } }, lists: LISTS },
+  { type: 'batch.leased', run: 'run-1', data: { ...batch(1), holder: 'h', planId: 'p', step: 1, expires: T0 }, lists: PLACES },
   { type: 'batch.committed', run: 'run-1', data: { ...batch(1), holder: 'h', step: 1 } },
   { type: 'batch.cut', run: 'run-1', data: { ...batch(2), algorithm: 'grpo' } },
   { type: 'batch.released', run: 'run-1', data: { ...batch(2), holder: 'h', reason: 'crash' } },

@@ -13,8 +13,9 @@ import type { Block } from '../projections/block.ts';
 import { ledger, NO_REASON } from '../projections/ledger.ts';
 import { storePartition } from '../projections/position.ts';
 import { project } from '../projections/project.ts';
-import type { StoredEvent } from '../projections/stored-event.ts';
+import type { FeedLists, StoredEvent } from '../projections/stored-event.ts';
 import { entityOf, type Candidate } from './classify.ts';
+import { fetchLists } from './feed-lists.ts';
 import type { Gathered } from './gather.ts';
 
 /** One record of a block: what decides about it, or why it is no event we can project. The log keeps it in either case. */
@@ -26,6 +27,8 @@ export type Item = {
   readonly slice: Uint8Array;
   readonly candidate: Candidate | null;
   readonly problem: Problem | null;
+  /** What the lists hold that the event names. */
+  readonly lists: FeedLists | undefined;
 };
 
 /** `asStored`: the block holds the rows of all items as stored events; false when some item cannot be. */
@@ -33,6 +36,8 @@ export type ReadBlock = { readonly items: readonly Item[]; readonly asStored: bo
 
 /** After these the event loop may turn: the inserts of the block before go on meanwhile. */
 const EVENTS_AT_A_TIME = 50;
+
+const NO_LISTS = { ok: true, value: undefined } as const;
 
 type FetchBlob = (sha256: string) => Promise<Uint8Array>;
 
@@ -47,12 +52,19 @@ export async function readBlock(gathered: Gathered, topic: Topic, fetchBlob: Fet
     const place = { topic, partition, offset: record.offset, slice };
     const read = readEvent(slice);
     if (!read.ok) {
-      items.push({ ...place, candidate: null, problem: read.error });
+      items.push({ ...place, candidate: null, problem: read.error, lists: undefined });
       asStored = false;
       continue;
     }
-    const stored = { ...place, event: read.value, hash: contentHash(slice) };
-    items.push({ ...place, candidate: candidateOf(stored), problem: null });
+    const listed = topic === 'feeds' ? await fetchLists(read.value, fetchBlob) : NO_LISTS;
+    if (!listed.ok) {
+      items.push({ ...place, candidate: null, problem: listed.error, lists: undefined });
+      asStored = false;
+      continue;
+    }
+    const lists = listed.value;
+    const stored = { ...place, event: read.value, hash: contentHash(slice), lists };
+    items.push({ ...place, candidate: candidateOf(stored), problem: null, lists });
     asStored &&= projectStored(stored, block);
   }
   return { items, asStored };
@@ -73,8 +85,8 @@ function projectStored(stored: StoredEvent, block: Block): boolean {
 export function storedOf(item: Item): StoredEvent {
   const read = readEvent(item.slice);
   if (!read.ok) throw new Error('an event could be read once and cannot be read again');
-  const { topic, partition, offset, slice } = item;
-  return { topic, partition, offset, slice, event: read.value, hash: contentHash(slice) };
+  const { topic, partition, offset, slice, lists } = item;
+  return { topic, partition, offset, slice, event: read.value, hash: contentHash(slice), lists };
 }
 
 function candidateOf({ event, topic, partition, offset, hash }: StoredEvent): Candidate {

@@ -5,6 +5,7 @@
 import type { Clock } from '../../../base/clock.ts';
 import type { Random } from '../../../base/random.ts';
 import { migrate } from '../../../migrations/migrate.ts';
+import type { Topic } from '../../../events/registry.ts';
 import type { EventLog } from '../../log/event-log.ts';
 import { DATA_TABLES } from '../all-tables.ts';
 import type { ColumnStore } from '../column-store.ts';
@@ -18,8 +19,13 @@ import type { ProjectOptions } from '../views/ensure-project.ts';
 import { compareView, type ViewComparison } from './compare-views.ts';
 import { deletedRuns } from './tombstones-first.ts';
 
+/** Where to stop, per topic and partition. */
+export type RebuildEnds = Readonly<Record<Topic, readonly number[]>>;
+
 export type RebuildOptions = {
   readonly log: EventLog;
+  /** The topic of trainer feeds; null where there is none. */
+  readonly feeds: EventLog | null;
   /** Connects to a database of the store. */
   readonly connect: (database: string) => ColumnStore;
   readonly live: ProjectOptions;
@@ -36,8 +42,7 @@ export class Rebuild {
   readonly #side: ProjectOptions;
   readonly #admin: ColumnStore;
   #store: ColumnStore | null = null;
-  #projector: Projector | null = null;
-  #after: AfterBlock | null = null;
+  #topics: readonly { readonly topic: Topic; readonly projector: Projector; readonly after: AfterBlock }[] = [];
 
   constructor(options: RebuildOptions) {
     this.#options = options;
@@ -49,32 +54,43 @@ export class Rebuild {
     this.#admin = options.connect('default');
   }
 
-  /** Projects the log up to `ends` (next offsets) into the side database, from the start the first time, going on later. */
-  async build(ends: readonly number[], signal: AbortSignal): Promise<void> {
-    const { log, clock, random } = this.#options;
-    if (this.#projector === null) {
-      await this.#dropSide(signal);
-      await migrate(this.#admin, { ...this.#side, clock });
-      this.#store = this.#options.connect(this.#side.database);
-      this.#after = new AfterBlock({ store: this.#store, topic: 'events', clock, projects: this.#side });
-      this.#projector = new Projector({
-        log,
-        topic: 'events',
-        store: this.#store,
-        fetchBlob: this.#options.fetchBlob,
+  /** Projects each topic up to its `ends` (next offsets) into the side database, from the start the first time, going on later. */
+  async build(ends: RebuildEnds, signal: AbortSignal): Promise<void> {
+    if (this.#topics.length === 0) await this.#open(ends.events, signal);
+    for (const { topic, projector, after } of this.#topics) {
+      await projector.run(signal, ends[topic]);
+      while (!signal.aborted && (await after.idle(signal)) === true);
+    }
+    await this.#deleteAgain(signal);
+  }
+
+  async #open(ends: readonly number[], signal: AbortSignal): Promise<void> {
+    const { log, feeds, clock, random, fetchBlob, blockBytes, blockEvents, onState } = this.#options;
+    await this.#dropSide(signal);
+    await migrate(this.#admin, { ...this.#side, clock });
+    const store = this.#options.connect(this.#side.database);
+    this.#store = store;
+    const deleted = await deletedRuns(log, ends, signal);
+    const open = (topic: Topic, of: EventLog) => {
+      const after = new AfterBlock({ store, topic, clock, projects: this.#side });
+      const told = topic === 'events' ? { onState } : {};
+      const options = {
+        log: of,
+        topic,
+        store,
+        fetchBlob,
         clock,
         random,
-        blockBytes: this.#options.blockBytes,
-        blockEvents: this.#options.blockEvents,
+        blockBytes,
+        blockEvents,
         blockWaitMs: 0,
-        after: this.#after,
-        deletedRuns: await deletedRuns(log, ends, signal),
-        onState: this.#options.onState,
-      });
-    }
-    await this.#projector.run(signal, ends);
-    while (!signal.aborted && (await this.#after?.idle(signal)) === true);
-    await this.#deleteAgain(signal);
+        after,
+        deletedRuns: deleted,
+        ...told,
+      };
+      return { topic, after, projector: new Projector(options) };
+    };
+    this.#topics = [open('events', log), ...(feeds === null ? [] : [open('feeds', feeds)])];
   }
 
   /** Rows that name a deleted run in their data, not in their envelope (feed decisions), were not held back by the projector. */

@@ -2,7 +2,7 @@ import { float64, label, nullable, text, uint32, uint64 } from '../native/column
 import { table } from '../native/table-block.ts';
 import { position } from './shared-columns.ts';
 
-/** The rows of a cut batch: which tokens a step trained on. Filled from the blob that batch.cut names; the position is that of batch.cut. */
+/** The rows of a cut batch: which tokens a step trained on. Filled from the row list that batch.cut names; the position is that of batch.cut. */
 export const batchRows = table('batch_rows', {
   project: label,
   feed: text,
@@ -15,12 +15,14 @@ export const batchRows = table('batch_rows', {
   trace: text,
   leaf: uint32,
   group: nullable(text),
-  rank: nullable(uint32),
-  micro_batch: nullable(uint32),
-  position: nullable(uint32),
+  env: label,
   seq_len: nullable(uint64),
+  trained: nullable(uint64),
   advantage: nullable(float64),
   weights: nullable(text),
+  reward: nullable(float64),
+  policy_version_min: nullable(uint64),
+  policy_version_max: nullable(uint64),
   staleness: nullable(float64),
   ...position,
 });

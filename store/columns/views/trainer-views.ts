@@ -101,8 +101,9 @@ function batchRowsOf({ db, project }: ViewSource): string {
     `(SELECT t.project AS project, any(nullIf(t.run, '')) AS run, t.feed AS feed, t.timeline AS timeline, assumeNotNull(t.n) AS n, ` +
     `${first('batch_id', 'batch.cut')} AS batch_id, ${first('algorithm', 'batch.cut')} AS algorithm, ${first('policy_version', 'batch.cut')} AS policy_version, ` +
     `${firstTime('batch.cut')} AS cut, ${firstTime('batch.committed')} AS committed, ${first('step', 'batch.committed')} AS step, ` +
+    `argMaxIf(t.plan_id, t._offset, t.type = 'batch.leased' AND t.plan_id IS NOT NULL) AS plan_id, ` +
     `arrayExists(x -> x.1 > timeline AND x.2 < n, any(r.rewinds)) AS abandoned, argMinIf(t.data, t._offset, t.type = 'batch.cut') AS data ` +
-    `FROM (SELECT project, run, feed, timeline, n, type, batch_id, algorithm, policy_version, step, data, time, _offset FROM ${db}feed_events FINAL WHERE project = ${project} AND type LIKE 'batch.%') AS t ` +
+    `FROM (SELECT project, run, feed, timeline, n, type, batch_id, algorithm, policy_version, step, plan_id, data, time, _offset FROM ${db}feed_events FINAL WHERE project = ${project} AND type LIKE 'batch.%') AS t ` +
     `LEFT JOIN ${rewinds} AS r ON t.feed = r.feed GROUP BY t.project, t.feed, t.timeline, t.n)`
   );
 }
@@ -126,6 +127,7 @@ export const batches: View = {
     plain('cut', 'when it was cut; NULL when not known'),
     plain('committed', 'when the trainer committed it; NULL while it has not or when not known'),
     plain('step', 'optimizer step that trained on it'),
+    plain('plan_id', 'plan of its last lease'),
     plain('abandoned', 'whether a rewind gave it up'),
     plain('data', 'the cut as JSON text: counts, handles of row and exclusion lists'),
   ],
@@ -138,10 +140,11 @@ export const batchRows: View = {
   about: 'The lineage: which branches each batch trained on, under which policy version, with which advantage.',
   columns: [
     plain('project', 'tenant'),
-    plain('run', 'run id'),
+    maybeId('run', 'run id'),
     ROLLOUT,
     TRACE,
     plain('group', 'group id'),
+    plain('env', 'environment id'),
     FEED,
     TIMELINE,
     plain('n', 'number of the batch'),
@@ -151,16 +154,30 @@ export const batchRows: View = {
     column('abandoned', 'b.abandoned', 'whether a rewind gave the batch up'),
     plain('row_id', 'id of the row'),
     plain('leaf', 'leaf node of the branch'),
-    ...plains({ rank: 'data-parallel rank', micro_batch: 'micro-batch on that rank', position: 'place in the micro-batch' }),
+    column('rank', 'p.rank', 'data-parallel rank under the plan of the last lease'),
+    column('micro_batch', 'p.micro_batch', 'micro-batch on that rank'),
+    column('position', 'p.position', 'place in the micro-batch'),
     plain('seq_len', 'length of the row', 'tokens'),
-    plain('advantage', 'advantage of the row'),
-    plain('weights', 'loss weights as JSON text'),
+    plain('trained', 'tokens with mask 1', 'tokens'),
+    plain('advantage', 'advantage of the row; NULL where it varies along the tokens or there is none'),
+    plain('weights', 'tokens per loss component and the sums of their weights, as JSON text'),
+    plain('reward', 'reward of the trace, unshaped'),
+    plain('policy_version_min', 'oldest policy version among its sampled tokens'),
+    plain('policy_version_max', 'newest policy version among its sampled tokens'),
     plain('staleness', 'steps between the oldest sampling policy and this step', 'steps'),
   ],
   from: (source) =>
-    `FROM (SELECT project, run, rollout, trace, \`group\`, feed, timeline, n, batch_id, row_id, leaf, rank, micro_batch, position, seq_len, advantage, weights, staleness FROM ${source.db}batch_rows FINAL WHERE project = ${source.project}) AS t ` +
-    `LEFT JOIN ${batchRowsOf(source)} AS b ON t.feed = b.feed AND t.timeline = b.timeline AND t.n = b.n`,
+    `FROM (SELECT project, run, rollout, trace, \`group\`, env, feed, timeline, n, batch_id, row_id, leaf, seq_len, trained, advantage, weights, reward, policy_version_min, policy_version_max, staleness FROM ${source.db}batch_rows FINAL WHERE project = ${source.project}) AS t ` +
+    `INNER JOIN ${batchRowsOf(source)} AS b ON t.feed = b.feed AND t.timeline = b.timeline AND t.n = b.n AND t.batch_id = b.batch_id ` +
+    `LEFT JOIN (SELECT feed, timeline, n, plan_id, row_id, rank, micro_batch, position FROM ${source.db}batch_places FINAL WHERE project = ${source.project}) AS p ` +
+    `ON t.feed = p.feed AND t.timeline = p.timeline AND t.n = p.n AND t.row_id = p.row_id AND b.plan_id = p.plan_id`,
   example: 'SELECT step, count() AS rows, sum(seq_len) AS tokens, avg(advantage) AS advantage FROM batch_rows GROUP BY step ORDER BY step',
+  questions: [
+    {
+      asks: 'Which tokens did step 12 train on?',
+      sql: 'SELECT r.row_id, n.index, n.token_ids, n.mask FROM batch_rows AS r JOIN nodes AS n ON r.run = n.run AND r.rollout = n.rollout AND r.trace = n.trace WHERE r.step = 12 AND NOT r.abandoned ORDER BY r.row_id, n.index',
+    },
+  ],
 }; // prettier-ignore
 
 export const droppedSamples: View = {
@@ -169,13 +186,16 @@ export const droppedSamples: View = {
   columns: [
     plain('project', 'tenant'),
     maybeId('run', 'run id'),
-    ROLLOUT,
+    maybeId('rollout', 'rollout id; NULL when the whole group was left out'),
     maybeId('trace', 'trace id'),
     maybeNode('leaf', '_leaf', 'leaf node of the branch'),
     FEED,
     TIMELINE,
-    plain('n', 'number of the batch it would have been in'),
-    plain('reason', 'why it was dropped'),
+    plain('n', 'number of the batch that left it out; NULL when no batch did'),
+    plain('batch_id', 'id of that batch'),
+    plain('group', 'group id'),
+    plain('reason', 'why it was left out'),
+    plain('message', 'more about it'),
     plain('staleness', 'its staleness', 'steps'),
     plain('length', 'its length', 'tokens'),
     EXTRA,
