@@ -88,6 +88,8 @@ describe('reinforce_pp', () => {
     const [a] = advantagesOf(scoredBy('reinforce_pp', { gamma: 0.5 }), [group]);
     near(a?.[0], expected.slice(0, 3));
     near(a?.[1], expected.slice(3));
+    const { statistics } = cut(scoredBy('reinforce_pp', { gamma: 0.5 }), [group], CONTEXT);
+    near([statistics.populations[0]?.statistics['mean']], [0.35]);
   });
 
   it('discounts to the end of the branch, not to where a row is cut', () => {
@@ -127,11 +129,8 @@ describe('reinforce_pp_baseline', () => {
 
 describe('gpg', () => {
   it('scales by members over non-zero rewards, not over non-zero advantages', () => {
-    const groups = [plainGroup([1, 0, 0, 1], [2, 2, 2, 2], { group: 'a' }), plainGroup([1, 1], [2, 2], { group: 'b', readyAt: 1 })];
-    assert.deepEqual(advantagesOf(scoredBy('gpg', { f: 2 }), groups), [
-      [0.375, -0.375, -0.375, 0.375],
-      [0, 0],
-    ]);
+    const groups = [plainGroup([1, 0, 0, 0], [2, 2, 2, 2], { group: 'a' }), plainGroup([1, 1], [2, 2], { group: 'b', readyAt: 1 })];
+    assert.deepEqual(advantagesOf(scoredBy('gpg', { f: 4 }), groups), [[0.375, -0.125, -0.125, -0.125], [0, 0]]); // prettier-ignore
   });
   it('divides by at least 1', () => assert.deepEqual(advantagesOf(scoredBy('gpg'), [plainGroup([0, 0])]), [[0, 0]]));
 });

@@ -37,7 +37,7 @@ describe('grpo', () => {
 
   it('never writes -0', () => {
     const values = one('grpo', {}, [-0, 0, -0])?.concat(one('grpo', { scale: 'group' }, [1, 1]) ?? []);
-    for (const value of values ?? []) assert.ok(Object.is(value, 0));
+    for (const value of [...(values ?? []), ...(one('grpo', {}, [1e-60, 0]) ?? [])]) assert.ok(Object.is(value, 0));
   });
 
   it('treats a group of one by the singleton rule', () => {
