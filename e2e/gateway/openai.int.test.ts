@@ -28,7 +28,10 @@ describe('openai', () => {
   let gateway: GatewayServer;
   before(async () => {
     engine = await startFakeEngine({ seed: 11 });
-    gateway = await startGatewayServer({ vllm: vllmUpstream(engine) });
+    gateway = await startGatewayServer({
+      vllm: vllmUpstream(engine),
+      patient: vllmUpstream(engine, { stopUpstreamOnDisconnect: false, models: ['toy'] }),
+    });
   });
   after(async () => {
     await gateway.stop();
@@ -163,16 +166,21 @@ describe('openai', () => {
     assert.deepEqual(rows.map((c) => [c.error_type !== null, c.retry_of]), [[false, null], [false, null], [true, null], [true, 2], [false, 3]]); // prettier-ignore
   });
 
-  test('a timeout of the client: its retry joins the call under way and gets that answer', async () => {
-    const made = await gateway.rollout();
-    const from = engine.requests().length;
-    engine.failNext({ kind: 'slow_first_token', ms: 2500 });
-    const answer = await clientOf(made, { maxRetries: 3, timeout: 1000 }).chat.completions.create({ model: 'toy', messages: hello });
-    assert.equal(answer.choices[0]?.message.content, '2 + 3 = 5');
-    const completed = engine.requests(from).filter((r) => r.outcome === 'complete');
-    assert.equal(completed.length, 1, `the engine saw ${engine.requests(from).map((r) => r.outcome).join(' ')}`); // prettier-ignore
-    assert.equal(await provesIdentity(gateway, engine.requests(), made.trace), 1);
-  });
+  for (const [upstream, what, outcomes] of [
+    ['vllm', 'ends the call, and its retry is answered', ['client_closed', 'complete']],
+    ['patient', 'leaves the call running where the engine is not stopped, and its retry joins it', ['complete']],
+  ] as const) {
+    test(`a timeout of the client ${what}: one answer, one chain`, async () => {
+      const made = await gateway.rollout({ upstream });
+      engine.failNext({ kind: 'slow_first_token', ms: 2500 });
+      const answer = await clientOf(made, { maxRetries: 5, timeout: 1000 }).chat.completions.create({ model: 'toy', messages: hello });
+      assert.equal(answer.choices[0]?.message.content, '2 + 3 = 5');
+      const seen = engine.requests().filter((r) => r.headers['x-session-id'] === made.trace);
+      assert.deepEqual(seen.map((r) => r.outcome), outcomes); // prettier-ignore
+      assert.equal(await provesIdentity(gateway, engine.requests(), made.trace), 1);
+      assert.deepEqual((await calls(made.trace)).map((c) => [c.error_type, c.retry_of]), outcomes.length === 1 ? [[null, null]] : [['cancelled', null], [null, 0]]); // prettier-ignore
+    });
+  }
 
   test('abort: the engine is stopped, and what arrived is recorded as a cancelled call', async () => {
     const made = await gateway.rollout();
@@ -200,7 +208,7 @@ describe('openai', () => {
   });
 
   test('faults of the engine reach the client as errors, never as a finished answer, and are recorded', async () => {
-    const client = (made: MadeTrace): OpenAI => clientOf(made);
+    const cases: { trace: string; what: string }[] = [];
     for (const [fault, expected] of [
       [{ kind: 'cut', afterTokens: 3, how: 'destroy' }, 'broken'],
       [{ kind: 'cut', afterTokens: 3, how: 'end' }, 'broken'],
@@ -210,12 +218,12 @@ describe('openai', () => {
       [{ kind: 'status', status: 429, message: 'slow down', retryAfter: '3', html: false }, 429],
       [{ kind: 'status', status: 502, message: 'Bad Gateway', html: true }, 502],
     ] as const) {
-      const made = await gateway.rollout();
+      const made = await gateway.rollout({ upstream: 'vllm' });
       engine.failNext(fault);
       let finish: string | null = null;
       let failure: unknown = null;
       try {
-        const stream = await client(made).chat.completions.create({
+        const stream = await clientOf(made).chat.completions.create({
           model: 'toy',
           messages: [{ role: 'user', content: 'count to 30' }],
           stream: true,
@@ -228,10 +236,23 @@ describe('openai', () => {
       assert.equal(finish, null, what);
       assert.ok(failure instanceof Error, what);
       if (typeof expected === 'number') assert.equal((failure as { status?: number }).status, expected, what);
-      const rows = await calls(made.trace);
+      cases.push({ trace: made.trace, what });
+    }
+    for (const { trace, what } of cases) {
+      const rows = await calls(trace);
       assert.equal(rows.length, 1, what);
       assert.notEqual(rows[0]?.error_type, null, what);
     }
+  });
+
+  test('an engine that a proxy reports dead: the next one that serves the model answers, and the attempt is in the record', async () => {
+    const made = await gateway.rollout();
+    engine.failNext({ kind: 'status', status: 502, message: 'Bad Gateway', html: true });
+    const answer = await clientOf(made).chat.completions.create({ model: 'toy', messages: hello });
+    assert.equal(answer.choices[0]?.message.content, '2 + 3 = 5');
+    assert.equal(await provesIdentity(gateway, engine.requests(), made.trace), 1);
+    const [body] = await gateway.sql<{ data: string }>('SELECT data FROM call_bodies WHERE trace = {trace:String}', { trace: made.trace });
+    assert.match(body?.data ?? '', /"attempts":\[\{"upstream":"/);
   });
 
   test('streams that are odd but legal pass whole: CRLF, split bytes, unknown events and fields, comments, long lines', async () => {
@@ -273,6 +294,7 @@ describe('openai', () => {
   });
 
   test('token data that is no good: the text is kept, the node has no tokens and says why', async () => {
+    const cases: { trace: string; what: string }[] = [];
     for (const fault of [
       { kind: 'logprobs', how: 'short', at: 0 },
       { kind: 'logprobs', how: 'nan', at: 1 },
@@ -289,9 +311,12 @@ describe('openai', () => {
         if (!stream) await clientOf(made).chat.completions.create(ask);
         else for await (const _ of await clientOf(made).chat.completions.create({ ...ask, stream: true }));
       }
-      const sampled = (await nodesOf(gateway, made.trace)).filter((n) => Boolean(n.sampled));
-      assert.deepEqual(sampled.map((n) => [n.text, n.tokens]), [['2 + 3 = 5', null], ['2 + 3 = 5', null]], JSON.stringify(fault)); // prettier-ignore
-      assert.ok(sampled.every((n) => /token_?error/i.test(`${n.extra ?? ''}${n.rest ?? ''}`)), `${JSON.stringify(fault)}: ${sampled[0]?.extra ?? ''} ${sampled[0]?.rest ?? ''}`); // prettier-ignore
+      cases.push({ trace: made.trace, what: JSON.stringify(fault) });
+    }
+    for (const { trace, what } of cases) {
+      const sampled = (await nodesOf(gateway, trace)).filter((n) => Boolean(n.sampled));
+      assert.deepEqual(sampled.map((n) => [n.text, n.tokens]), [['2 + 3 = 5', null], ['2 + 3 = 5', null]], what); // prettier-ignore
+      assert.ok(sampled.every((n) => /token_?error/i.test(`${n.extra ?? ''}${n.rest ?? ''}`)), `${what}: ${sampled[0]?.extra ?? ''} ${sampled[0]?.rest ?? ''}`); // prettier-ignore
     }
   });
 
