@@ -164,6 +164,11 @@ describe('gdpo', () => {
     near(rows.map((r) => r.advantage), [d, -d].map((v) => v / (Math.sqrt(varOf([d, -d])) + 1e-4))); // prettier-ignore
   });
 
+  it('refuses a channel that a member has twice', () => {
+    const group = groupOf([scores(1, 0), { scores: [...scores(0, 1).scores, { name: 'a', score: 1, weight: 1 }] }]);
+    assert.deepEqual(cut(scoredBy('gdpo', { channels }), [group], CONTEXT).groups.map((g) => g.reason), ['ambiguous_channel']); // prettier-ignore
+  });
+
   it('whitens over tokens on demand, with the epsilon that goes with it', () => {
     const group = groupOf([{ ...scores(1, 0), nodes: [{ role: 'user', context: 1 }, { sampled: 1 }] }, { ...scores(0, 0), nodes: [{ role: 'user', context: 1 }, { sampled: 3 }] }]);
     const d = 0.5 / (Math.SQRT1_2 + 1e-6);

@@ -34,6 +34,15 @@ export const gdpo: Algorithm<GdpoParams> = {
   streams: () => RL_STREAMS,
   rewardNames: (params) => params.channels,
   score: (input, params) => {
+    const twice = input.members.find((m) =>
+      params.channels.some((channel) => m.scores.filter((s) => s.name === channel && s.score !== null).length > 1),
+    );
+    if (twice !== undefined) {
+      return {
+        refused: 'ambiguous_channel',
+        message: `trace ${twice.trace} has a channel twice, for itself and for its rollout: give the rewards different names`,
+      };
+    }
     const total = new Float64Array(input.members.length);
     const parts = params.channels.map((channel) => channelCredit(input, channel, params.epsilon));
     for (let i = 0; i < total.length; i++) total[i] = sum(Float64Array.from(parts, (part) => part[i] as number));

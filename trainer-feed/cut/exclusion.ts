@@ -18,7 +18,7 @@ export const REASONS = {
   group: ['env_not_in_spec', 'no_members', 'zero_variance', 'difficulty', 'stale_group'],
   /** The whole group fails: something is wrong with it or with its algorithm. */
   failure: [
-    'negative_reward', 'missing_reward', 'missing_logprobs', 'missing_advantage', 'non_finite_advantage', 'non_finite_logprobs', 'row_exceeds_max_tokens',
+    'negative_reward', 'ambiguous_channel', 'missing_reward', 'missing_logprobs', 'missing_advantage', 'non_finite_advantage', 'non_finite_logprobs', 'row_exceeds_max_tokens',
     'token_lengths', 'token_id_range', 'algorithm_threw', 'algorithm_output',
   ],
 } as const; // prettier-ignore
