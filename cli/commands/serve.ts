@@ -50,12 +50,16 @@ function makeDataFolder(path: string): void {
   }
 }
 
+/** Where commands look when nothing else is said. */
+const USUAL_URL = 'http://127.0.0.1:7070';
+
 function greeting(url: string, config: Config): string {
+  const at = url === USUAL_URL ? '' : ` --url ${url}`;
   return [
     `tapedeck is listening on ${url} (${config.roles.join(', ')}; data in ${config.data})`,
     'try next:',
-    '  npx tapedeck import <traces.jsonl>',
-    `  npx tapedeck sql "SELECT run, count() AS rollouts, avg(reward) FROM rollouts GROUP BY run"`,
-    '  npx tapedeck audit',
+    `  npx tapedeck import <traces.jsonl>${at}`,
+    `  npx tapedeck sql "SELECT run, count() AS rollouts, avg(reward) FROM rollouts GROUP BY run"${at}`,
+    `  npx tapedeck audit${at}`,
   ].join('\n');
 }

@@ -39,7 +39,9 @@ export type ImportReport = {
   readonly warnings: WarningCount[];
   readonly events: Record<string, number>;
   sent: number;
+  /** Durable in the log; events that an earlier import sent are among them, since repeats are recognised when they are stored. */
   accepted: number;
+  /** Events that stood twice in one request. */
   duplicates: number;
   rejected: number;
   interrupted: boolean;
@@ -96,8 +98,11 @@ export function reportText(report: ImportReport): string {
   }
   if (report.issueCount > report.issues.length) lines.push(`  and ${report.issueCount - report.issues.length} more`);
   const kinds = Object.entries(report.events).map(([type, count]) => `${count} ${type}`);
-  lines.push(`${report.sent} events sent: ${report.accepted} accepted, ${report.duplicates} repeated, ${report.rejected} refused`);
+  const twice = report.duplicates > 0 ? `, ${report.duplicates} twice in one request` : '';
+  lines.push(`${report.sent} events sent: ${report.accepted} in the log${twice}, ${report.rejected} refused`);
   if (kinds.length > 0) lines.push(`  ${kinds.join(', ')}`);
+  // the edge keeps no ids: only the projector can tell what was there before
+  if (report.accepted > 0) lines.push('  what was there before is recognised by its ids and counts once: npx tapedeck audit');
   if (report.interrupted) lines.push('stopped before the end: import the same files again to go on; nothing is stored twice');
   return `${lines.join('\n')}\n`;
 }
