@@ -18,10 +18,9 @@ const id = fc.nat(2 ** 31 - 1);
 const choice = fc
   .record({
     ids: fc.option(fc.array(fc.tuple(id, fc.float({ noNaN: true, noDefaultInfinity: true, max: 0 })), { maxLength: 5 })),
-    asked: fc.boolean(),
     free,
   })
-  .map(({ ids, asked, free: rest }, index) => ({ ids, asked, rest, index }));
+  .map(({ ids, free: rest }) => ({ ids, rest }));
 
 /** Members in any order, with space between them where JSON allows it. */
 function write(value: unknown, space: string): string {
