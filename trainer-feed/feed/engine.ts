@@ -9,9 +9,10 @@ import { withLinkedSignal } from '../../base/linked-signal.ts';
 import type { Random } from '../../base/random.ts';
 import { retry } from '../../base/retry.ts';
 import { recordBaselines } from '../cut/running-baseline.ts';
+import type { BlobHandle } from '../../events/fields.ts';
 import { decodeRowList } from '../../events/row-list.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
-import type { EventLog } from '../../store/log/event-log.ts';
+import type { EventLog, LogRecord } from '../../store/log/event-log.ts';
 import type { Row } from '../cut/row.ts';
 import { memberTrace } from '../groups/member-trace.ts';
 import { rolloutKey } from '../groups/keys.ts';
@@ -328,9 +329,16 @@ export class FeedEngine {
     const records = [];
     for (const draft of drafts) {
       const slim = await externalizeLists(draft, blobs, signal);
-      records.push(recordOf(this.origin.project, slim, draftId(this.origin.project, draft), clock.nowMicros()));
+      records.push(this.#record(slim, draftId(this.origin.project, draft), clock.nowMicros()));
     }
     await feeds.append(this.origin.partition, records, signal);
+  }
+
+  /** A decision of a feed that reads one run belongs to that run. */
+  #record(draft: Draft, id: string, time: number): LogRecord {
+    const { resolved, project } = this.origin;
+    const run = draft.run ?? (resolved.spec.runs?.length === 1 ? resolved.spec.runs[0] : undefined);
+    return recordOf(project, { ...draft, run }, id, time);
   }
 
   /**
@@ -343,7 +351,7 @@ export class FeedEngine {
     const { promise, resolve } = Promise.withResolvers<Verdict>();
     this.#pending.set(id, resolve);
     try {
-      await feeds.append(this.origin.partition, [recordOf(this.origin.project, draft, id, clock.nowMicros())], signal);
+      await feeds.append(this.origin.partition, [this.#record(draft, id, clock.nowMicros())], signal);
       this.#kick.resolve();
       return await withDeadline(clock, READ_BACK_MS, 'a decision to be read back', () => promise, signal);
     } finally {
@@ -367,6 +375,11 @@ export class FeedEngine {
         stop.abort();
       }
     });
+  }
+
+  /** Puts a list that a decision is to name into the blob store. */
+  async keepList(bytes: Uint8Array, mediaType: string, signal?: AbortSignal): Promise<BlobHandle> {
+    return this.#ports.blobs.put(bytes, mediaType, signal);
   }
 
   /** The rows of a batch of the live chain, or null when they are being made again from the log: ask again after the next change. */

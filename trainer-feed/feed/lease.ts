@@ -6,6 +6,8 @@ import type { Clock } from '../../base/clock.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import { uuidV7 } from '../../base/uuid.ts';
+import { encodePlaces, PLACES_TYPE, type ListedPlace } from '../../events/row-list.ts';
+import type { Row } from '../cut/row.ts';
 import { planBatch } from '../planner/plan.ts';
 import type { Plan as PackedPlan } from '../planner/plan.ts';
 import type { PlanRequest } from '../planner/plan-request.ts';
@@ -48,6 +50,8 @@ export async function leaseBatch(request: LeaseRequest, from: Requester): Promis
   const plan = planBatch(link.batchId, rows, request.plan);
   if (!plan.ok) throw new TapedeckError(plan.error.code, plan.error.message);
   const renews = renewed(decisions.lease, request, plan.value.planId);
+  const assignment =
+    renews === null ? await engine.keepList(await encodePlaces(placesOf(plan.value, rows)), PLACES_TYPE, signal) : undefined;
   const draft: Draft = {
     type: 'batch.leased',
     key: [],
@@ -59,6 +63,7 @@ export async function leaseBatch(request: LeaseRequest, from: Requester): Promis
       holder: request.holder,
       planId: plan.value.planId,
       plan: request.plan,
+      assignment,
       step: n,
       expires: clock.nowMicros() + Math.round(request.ttlSeconds * 1_000_000),
       ...(renews === null ? {} : { renews }),
@@ -68,6 +73,15 @@ export async function leaseBatch(request: LeaseRequest, from: Requester): Promis
   const after = foldOf(engine).decisions;
   if (!verdict.counts || after.lease === null) throw leaseRefused(after, request, verdict, clock);
   return { lease: after.lease, plan: plan.value, timeline: after.timeline };
+}
+
+/** Where each row lies. */
+function placesOf(plan: PackedPlan, rows: readonly Row[]): ListedPlace[] {
+  return plan.ranks.flatMap((microBatches, rank) =>
+    microBatches.flatMap((one, microBatch) =>
+      one.rows.map((row, position) => ({ rowId: (rows[row] as Row).rowId, rank, microBatch, position })),
+    ),
+  );
 }
 
 function stepMismatch({ committed, timeline }: DecisionState, step: number): TapedeckError {
