@@ -13,7 +13,9 @@ function bench(args: readonly string[], cwd = ROOT) {
 }
 
 test('without a name it lists every benchmark by a name of its own, with one line about each', () => {
-  const names = globSync('{base,events,store,ingest,query,trainer-feed,harness-sdk,cli,bench}/**/*.bench.ts', { cwd: ROOT }).map((f) => basename(f, '.bench.ts'));
+  const names = globSync('{base,events,store,ingest,query,trainer-feed,harness-sdk,cli,bench}/**/*.bench.ts', { cwd: ROOT }).map((f) =>
+    basename(f, '.bench.ts'),
+  );
   assert.equal(new Set(names).size, names.length, `two benchmarks have one name: ${names.join(', ')}`);
   const { status, stdout } = bench([]);
   assert.equal(status, 0);

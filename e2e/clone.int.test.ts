@@ -86,7 +86,10 @@ test('npm start installs what is missing', { skip: installs ? false : 'downloads
 });
 
 test(`npm start says where it listens and what to try next, all of which exists; Node of the caller: ${ownNode}`, async () => {
-  assert.match(running.greeting, /tapedeck is listening on http:\/\/127\.0\.0\.1:\d+ \(ingest, projector, query, gateway, feed; data in .*data\)/);
+  assert.match(
+    running.greeting,
+    /tapedeck is listening on http:\/\/127\.0\.0\.1:\d+ \(ingest, projector, query, gateway, feed; data in .*data\)/,
+  );
   const commands = [...running.greeting.matchAll(/^ {2}npx tapedeck (\w+)/gm)].map(([, command]) => command);
   assert.deepEqual(commands, ['import', 'sql', 'audit']);
   assert.equal((await fetch(`${running.url}/healthz`)).status, 200);

@@ -17,7 +17,7 @@ import {
 const record: typeof fc.record = ((shape: object) => fc.record(shape as never, { noNullPrototype: true })) as never;
 const id = fc.string({ minLength: 1, maxLength: 12, unit: 'grapheme' });
 const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(arbitrary, { nil: null });
-const hash = fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 64, maxLength: 64 });
+const hash = fc.string({ unit: fc.constantFrom(...'0123456789abcdef'.split('')), minLength: 64, maxLength: 64 });
 const count = fc.nat(1_000_000);
 
 const row = fc.nat(40).chain((seqLen): fc.Arbitrary<{ row: ListedRow; tokens: RowTokens }> => {

@@ -109,15 +109,7 @@ export async function openGateway(options: TestGatewayOptions): Promise<TestGate
     };
     return { app, log, blobs, registry, url: `http://127.0.0.1:${port}`, close };
   };
-  const post: TestGateway['post'] = async (path, body, headers = {}) => {
-    const response = await fetch(running.url + path, {
-      method: 'POST',
-      body: typeof body === 'string' || body instanceof Uint8Array ? (body as string) : JSON.stringify(body),
-      headers: { 'content-type': 'application/json', ...headers },
-    });
-    const text = await response.text();
-    return { status: response.status, headers: response.headers, text, json: text.startsWith('{') ? JSON.parse(text) : null };
-  };
+  const post: TestGateway['post'] = (path, body, headers = {}) => postJson(running.url + path, body, headers);
   const edge: TestGateway = {
     get url() {
       return running.url;
@@ -155,6 +147,16 @@ export async function openGateway(options: TestGatewayOptions): Promise<TestGate
   running = await start();
   return edge;
 }
+
+const postJson = async (url: string, body: unknown, headers: Readonly<Record<string, string>>): ReturnType<TestGateway['post']> => {
+  const response = await fetch(url, {
+    method: 'POST',
+    body: typeof body === 'string' || body instanceof Uint8Array ? (body as string) : JSON.stringify(body),
+    headers: { 'content-type': 'application/json', ...headers },
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, json: text.startsWith('{') ? JSON.parse(text) : null };
+};
 
 async function eventsIn(log: EventLog, blobs: BlobStore): Promise<TapedeckEvent[]> {
   const found: TapedeckEvent[] = [];
