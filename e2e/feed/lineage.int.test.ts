@@ -123,7 +123,7 @@ function rowsOf(bytes: ArrayBuffer): Map<string, { ids: number[]; mask: number[]
   const rows = new Map<string, { ids: number[]; mask: number[] }>();
   for (let i = 0; i < table.numRows; i++) {
     if (table.getChild('status')?.get(i) === 'padding') continue;
-    const list = (name: string): number[] => [...(table.getChild(name)?.get(i) as Vector)].map(Number);
+    const list = (name: string): number[] => Array.from((table.getChild(name)?.get(i) ?? []) as Vector, Number);
     rows.set(String(table.getChild('row_id')?.get(i)), { ids: list('token_ids'), mask: list('loss_mask') });
   }
   return rows;
