@@ -93,10 +93,20 @@ describe('reinforce_pp', () => {
   });
 
   it('discounts to the end of the branch, not to where a row is cut', () => {
-    const group = groupOf([{ reward: 1, nodes: [{ role: 'user', context: 2 }, { sampled: 4 }] }, { reward: 0, nodes: [{ role: 'user', context: 2 }, { sampled: 1 }] }]);
+    const of = (reward: number, sampled: number) => ({ reward, nodes: [{ role: 'user', context: 2 }, { sampled }] });
     const spec = scoredBy('reinforce_pp', { gamma: 0.5 }, { maxRowTokens: 4, overLength: 'truncate' });
-    const returns = [0.125, 0.25, 0];
-    near(advantagesOf(spec, [group])[0]?.[0], returns.map((g) => (g - meanOf(returns)) / Math.sqrt(varOf(returns) + 1e-8)).slice(0, 2));
+    const returns = [0.125, 0.25, 0, 1];
+    near(advantagesOf(spec, [groupOf([of(1, 4), of(0, 1), of(1, 1)])])[0]?.[0], returns.map((g) => (g - meanOf(returns)) / Math.sqrt(varOf(returns) + 1e-8)).slice(0, 2)); // prettier-ignore
+  });
+
+  it('takes single tokens without credit out of the loss', () => {
+    const of = (reward: number, sampled: number) => ({ reward, nodes: [{ role: 'user', context: 1 }, { sampled }] });
+    // returns 0.25, 0.5, 1 and 0.25: the mean is 0.5
+    const run = (dropZeroAdvantage: boolean) => cut(scoredBy('reinforce_pp', { gamma: 0.5 }, { dropZeroAdvantage }), [groupOf([of(1, 3), of(0.25, 1)])], CONTEXT);
+    const [dropped, kept] = [run(true), run(false)];
+    assert.deepEqual([...(dropped.rows[0]?.rlWeights ?? [])], [0, 1, 0, 1]);
+    assert.deepEqual([dropped.counts.nRl, dropped.rows[1]?.rlWeights], [3, null]);
+    assert.deepEqual([kept.counts.nRl, kept.rows[0]?.rlWeights], [4, null]);
   }); // prettier-ignore
 
   it('gives 0 to fewer than two tokens and to a batch of equal returns', () => {

@@ -79,6 +79,13 @@ describe('grpo with a length penalty', () => {
     assert.deepEqual(advantagesOf(scoredBy('grpo', { lengthPenalty: {} }), [sized])[0], f32(shaped.map((r) => r - centre)));
   });
 
+  it('counts sampled nodes as turns, those without tokens too', () => {
+    const failed = { tokens: false as const, sampled: 1, parent: 0 };
+    const group = groupOf([{ reward: 1 }, { reward: 1, nodes: [{ role: 'user', context: 3 }, { sampled: 2 }, failed] }]);
+    const spec = scoredBy('grpo', { lengthPenalty: { output: 0, input: 0, turns: 1 } });
+    assert.deepEqual(advantagesOf(spec, [group])[0], [0.25, -0.25]);
+  });
+
   it('refuses a negative mean unless told otherwise', () => {
     assert.equal(failureOf('grpo', { lengthPenalty: {} }, [-1, -2]).reason, 'negative_reward');
     const values = one('grpo', { lengthPenalty: { allowNegative: true, output: 1, input: 0, turns: 0 } }, [-1, -1], [1, 2]);
@@ -186,6 +193,11 @@ describe('rae', () => {
   });
 
   it('reads what a ready decision recorded, and then no state', () => {
+    const partly = groupOf([
+      { reward: null, agent: 'a' },
+      { reward: 1, agent: 'a' },
+    ]);
+    assert.deepEqual(advantagesOf(spec, [{ ...partly, baselines: [9, 0.25] }]), [[null, 0.75]]);
     const recorded = { ...first, baselines: [0.25, 0, 0.5] };
     assert.deepEqual(advantagesOf(spec, [recorded, second], { raeState: new Map([['["env","a"]', 100]]) }), [[0.75, 2, 0.5], [-100]]);
   });

@@ -81,6 +81,11 @@ describe('the id of a batch', () => {
     assert.notEqual(alone.signalHash, beside.signalHash);
   });
 
+  it('does not depend on the order in which groups that became ready at one place are passed', () => {
+    const groups = [plainGroup([1, 0], [1, 1], { group: 'b' }), plainGroup([1, 0], [1, 1], { group: 'a' })];
+    assert.equal(cut(scoredBy('grpo'), groups, CONTEXT).batchId, cut(scoredBy('grpo'), groups.toReversed(), CONTEXT).batchId);
+  });
+
   it('can be worked out again from the arrays of a row', () => {
     const row = cut(scoredBy('grpo'), [plainGroup([1, 0])], CONTEXT).rows[0]!;
     const head = Buffer.alloc(48);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { cut } from './cut.ts';
 import { CONTEXT, groupOf, scoredBy, specOf, type NodeSketch, type TraceSketch } from './ready-groups.arbitrary.ts';
+import type { MemberTrace, NodeTokens } from '../groups/ready-group.ts';
 import { rowIdOf } from './row.ts';
 
 const GRPO = scoredBy('grpo');
@@ -47,8 +48,12 @@ describe('a row', () => {
   }); // prettier-ignore
 
   it('does not train what a model did not sample in this trace, or a stream that broke unless told so', () => {
-    const copied: NodeSketch[] = [{ role: 'user', context: 1 }, { ...({ sampled: 2 } as NodeSketch), mask: Uint8Array.of(0, 0), logprobs: null }, { sampled: 1 }];
-    assert.deepEqual([...(rowsOf(copied)[0]?.lossMask ?? [])], [0, 0, 0, 1]);
+    const group = groupOf([{ reward: 1, nodes: [{ role: 'user', context: 1 }, { sampled: 2 }, { sampled: 1 }] }, { reward: 0 }]);
+    const [first] = group.members;
+    const copied = new Map(first?.nodes);
+    copied.set(1, { ...(copied.get(1) as NodeTokens), sampled: false }); // a node of the rollout this one was forked from
+    const forked = { ...group, members: [{ ...(first as MemberTrace), nodes: copied }, ...group.members.slice(1)] };
+    assert.deepEqual([...(cut(GRPO, [forked], CONTEXT).rows[0]?.lossMask ?? [])], [0, 0, 0, 1]);
     const broken: NodeSketch[] = [{ role: 'user', context: 1 }, { sampled: 2, partial: true }, { sampled: 1 }];
     assert.deepEqual([...(rowsOf(broken)[0]?.lossMask ?? [])], [0, 0, 0, 1]);
     assert.deepEqual([...(rowsOf(broken, specOf({ others: { partial: 'train' } }))[0]?.lossMask ?? [])], [0, 1, 1, 1]);

@@ -138,6 +138,9 @@ describe('echo', () => {
       assert.deepEqual(rows.map((r) => [r.trace, r.advantage]), [['g-1', -0.5]]);
       assert.deepEqual(reasons(excluded), [['g-0', 'echo_needs_attribution']]);
     }
+    const [system, ...rest] = turns();
+    const prompted = cut(scoredBy('echo'), [groupOf([{ reward: 1, nodes: [{ ...system, attribution: 'none' }, ...rest] }, { reward: 0 }])], CONTEXT);
+    assert.equal(prompted.rows[0]?.members.ce, 3); // what comes before the first sampled node is not learned anyway
     const empty = cut(scoredBy('echo'), [groupOf([{ reward: 1, nodes: turns({ attribution: 'renderer', context: 0 }) }, { reward: 0 }])], CONTEXT);
     assert.equal(empty.rows.length, 2);
   });
