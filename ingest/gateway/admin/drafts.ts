@@ -65,7 +65,7 @@ export function sessionStarted(
     type: 'rollout.started',
     scope: { ...scope, trace: undefined },
     time,
-    data: { env, work, started: time, extra: { gateway: { ...storedSettings(settings), session: name } } },
+    data: { env, work, started: time, mirrorOf: name, extra: { gateway: { ...storedSettings(settings), session: name } } },
   };
   return [rollout, traceStarted(settings, scope, time, newId, { mirrorOf: name })];
 }

@@ -61,7 +61,7 @@ export function callData(facts: CallFacts): CallData {
     ...(isObject(kwargs) && { templateKwargs: { ...kwargs } }),
     stream: inbound.ask.stream,
     ...(plan.extends !== null && { extends: plan.extends }),
-    ...(plan.drift.length > 0 && { drift: [...plan.drift] }),
+    ...(plan.answers.length > 0 && { drift: [...plan.drift] }), // none found is [], not looked at is nothing
     ...(call.retryOf !== null && { retryOf: call.retryOf }),
     ...(outcome.error !== null && { error: outcome.error }),
     extra: extraOf(facts, [...outcome.flags, ...usage.flags]),
