@@ -183,7 +183,7 @@ describe('openai', () => {
   }
 
   test('abort: the engine is stopped, and what arrived is recorded as a cancelled call', async () => {
-    const made = await gateway.rollout();
+    const made = await gateway.rollout({ upstream: 'vllm' });
     engine.setPace({ tokenMs: 20 });
     const stream = await clientOf(made).chat.completions.create({
       model: 'toy',
@@ -354,7 +354,9 @@ describe('openai', () => {
     });
     assert.equal(stateless.output_text, 'I found this: fact 0, fact 1');
     const nodes = await nodesOf(gateway, made.trace);
-    assert.equal(nodes.filter((n) => Boolean(n.sampled)).length, 3, JSON.stringify(nodes.map((n) => [n.index, n.parent, n.role])));
+    // the whole conversation again is the same prompt: another sample beside the one that went on by the response's id
+    assert.deepEqual(nodes.map((n) => [n.role, n.parent]), [['system', null], ['user', 0], ['assistant', 1], ['tool', 2], ['tool', 3], ['assistant', 4], ['assistant', 4]]); // prettier-ignore
+    assert.equal(await provesIdentity(gateway, engine.requests(), made.trace), 3);
     assert.equal((await calls(made.trace)).filter((c) => c.error_type === null).length, 3);
   });
 
