@@ -34,9 +34,9 @@ describe(`gateway chaos, seed ${SEED}`, () => {
   const clientOf = (made: MadeTrace, maxRetries = 0): OpenAI => new OpenAI({ baseURL: made.baseUrls.openai, apiKey: made.key, maxRetries });
 
   /** Reads a stream to its end. Throws unless the client sees a finish reason and a good end. */
-  const streamed = async (made: MadeTrace, content: string): Promise<Done> => {
+  const streamed = async (made: MadeTrace, content: string, headers: Record<string, string> = {}): Promise<Done> => {
     const { data, response } = await clientOf(made)
-      .chat.completions.create({ model: 'toy', messages: [{ role: 'user', content }], stream: true })
+      .chat.completions.create({ model: 'toy', messages: [{ role: 'user', content }], stream: true }, { headers })
       .withResponse();
     let text = '';
     let finish: string | null = null;
@@ -73,6 +73,18 @@ describe(`gateway chaos, seed ${SEED}`, () => {
     const nodes = await nodesOf(gateway, made.trace);
     assert.deepEqual(nodes.map((n) => n.text), ['1 + 1', '1 + 1 = 2', '2 + 2', '2 + 2 = 4']); // prettier-ignore
     assert.equal(await provesIdentity(gateway, engine.requests(), made.trace), 2);
+  });
+
+  test('killed when the call is durable and the end is not told: the client sees an error, the call is there, and its retry is another sample', async () => {
+    const made = await gateway.rollout();
+    await gateway.killAndRestart({ TAPEDECK_CRASH_POINT: 'after-append:1' });
+    await assert.rejects(streamed(made, '3 + 3'));
+    await gateway.killAndRestart();
+    await provesDone([{ trace: made.trace, call: 0, text: '3 + 3 = 6' }]);
+    const again = await streamed(made, '3 + 3', { 'x-stainless-retry-count': '1' });
+    await provesDone([again]);
+    assert.equal(await provesIdentity(gateway, engine.requests(), made.trace), 2);
+    assert.deepEqual((await nodesOf(gateway, made.trace)).map((n) => [n.text, n.parent]), [['3 + 3', null], ['3 + 3 = 6', 0], ['3 + 3 = 6', 0]]); // prettier-ignore
   });
 
   test(`killed ${KILLS} times under load: whatever a client saw the end of is recorded, exactly`, async () => {

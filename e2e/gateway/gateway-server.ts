@@ -25,8 +25,9 @@ export type GatewayServer = {
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<{ status: number; json: unknown }>;
   /** Once everything in the log is in the tables. */
   sql<T>(query: string, params?: Record<string, unknown>): Promise<T[]>;
-  /** SIGKILL to the server and its children, then the same server again over the same folder. */
-  killAndRestart(): Promise<void>;
+  /** SIGKILL to the server and its children (which may be gone already), then the same server again over the same folder, with other settings if given. */
+  killAndRestart(env?: Readonly<Record<string, string>>): Promise<void>;
+  /** At once: nothing is asked of it any more. */
   stop(): Promise<void>;
 };
 
@@ -39,13 +40,14 @@ export async function startGatewayServer(
 ): Promise<GatewayServer> {
   const folder = temporaryFolder('gateway-e2e');
   const port = await findFreePort();
-  const start = async (): Promise<TestServer> => {
+  const start = async (more: Readonly<Record<string, string>> = {}): Promise<TestServer> => {
     const started = await startServer({
       TAPEDECK_DATA: folder.path,
       TAPEDECK_PORT: String(port),
       TAPEDECK_UPSTREAMS: JSON.stringify(upstreams),
       TAPEDECK_BLOCK_WAIT_MS: '50',
       ...env,
+      ...more,
     });
     await started.ready();
     return started;
@@ -74,12 +76,12 @@ export async function startGatewayServer(
       await caughtUp(url);
       return sql<T>(url, query, params);
     },
-    killAndRestart: async () => {
+    killAndRestart: async (more) => {
       await server.kill('tree');
-      server = await start();
+      server = await start(more);
     },
     stop: async () => {
-      await server.stop();
+      await server.kill('tree');
       folder.remove();
     },
   };
