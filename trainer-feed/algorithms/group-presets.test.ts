@@ -160,6 +160,13 @@ describe('hierarchical_grpo', () => {
   });
 });
 
+describe('hierarchical_grpo with several episode agents', () => {
+  it('never compares agents with each other', () => {
+    const group = groupOf([{ rollout: 'r', agent: 'a', reward: 1 }, { rollout: 'r', agent: 'b', reward: 5 }, { rollout: 'r', agent: 'a', reward: 0 }]); // prettier-ignore
+    assert.deepEqual(advantagesOf(scoredBy('hierarchical_grpo', { episodeAgents: ['a', 'b'] }), [group])[0], [0.5, 0, -0.5]);
+  });
+});
+
 describe('rae', () => {
   const spec = scoredBy('rae', { decay: 0.5 });
   const first = groupOf(

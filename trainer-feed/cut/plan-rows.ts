@@ -84,7 +84,8 @@ function observe(row: FrozenDraft, learned: Set<NodeFacts>): readonly Observed[]
     const keep = keepOf(row.env, node, row.member.trace);
     if (isRefusal(keep)) return keep;
     learned.add(node);
-    found.push({ node: i, weight, keep: keep.mask });
+    const one: Observed = { node: i, weight, keep: keep.mask };
+    if (observedTokens(row, one) > 0) found.push(one);
   }
   return found;
 }

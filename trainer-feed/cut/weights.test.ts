@@ -74,6 +74,7 @@ describe('sft and rejection_ft', () => {
     const all = cut(scoredBy('rejection_ft', { threshold: 0.5 }), [group], CONTEXT);
     assert.deepEqual(all.rows.map((r) => r.trace), ['g-0', 'g-1', 'g-3', 'g-4']); // prettier-ignore
     assert.deepEqual(reasons(all.excluded), [['g-2', 'below_threshold']]);
+    assert.equal(all.excluded[0]?.length, 5);
     const best = cut(scoredBy('rejection_ft', { threshold: 0.5, best: 2 }), [group], CONTEXT);
     assert.deepEqual(best.rows.map((r) => r.trace), ['g-1', 'g-3']); // prettier-ignore
     assert.deepEqual(reasons(best.excluded), [['g-0', 'not_among_best'], ['g-2', 'below_threshold'], ['g-4', 'not_among_best']]); // prettier-ignore
@@ -150,8 +151,11 @@ describe('echo', () => {
     const boom = () => { throw new Error('no'); };
     const registry = extendRegistry(PRESET_REGISTRY, { filters: [{ name: 'first', keep }, { name: 'boom', keep: boom }, { name: 'short', keep: () => new Uint8Array(1) }] });
     assert.ok(registry.ok);
-    const run = (filter: string) => cut(specOf({ others: { score: { algorithm: 'echo', params: { roles: { tool: 1 }, filter } } } }, registry.value), [groupOf([{ reward: 1, nodes: turns() }, { reward: 0 }])], CONTEXT);
+    const run = (filter: string, tool: Partial<NodeSketch> = {}) =>
+      cut(specOf({ others: { score: { algorithm: 'echo', params: { roles: { tool: 1 }, filter } } } }, registry.value), [groupOf([{ reward: 1, nodes: turns(tool) }, { reward: 0 }])], CONTEXT);
     assert.deepEqual(list(run('first').rows[0]?.ceWeights ?? null), [0, 0, 0, 1, 0, 0, 0, 0]);
+    assert.deepEqual(list(run('first', { isContent: Uint8Array.of(1, 1, 0) }).rows[0]?.ceWeights ?? null), [0, 0, 0, 1, 0, 0, 0, 0]);
+    assert.equal(run('first', { isContent: Uint8Array.of(0, 1, 1) }).rows[0]?.ceWeights, null);
     assert.deepEqual(run('boom').groups.map((g) => [g.outcome, g.reason]), [['failed', 'algorithm_threw']]);
     assert.deepEqual(run('short').groups.map((g) => g.reason), ['algorithm_output']);
   });
