@@ -20,6 +20,8 @@ from .slices import MicroBatch, Slice, read_slice, verify_digest
 
 POLL_S = 20.0
 """A request waits so long at the server before it is asked again."""
+PLAN_PATIENCE_S = 60.0
+"""A batch leased under another plan is asked for so long: rank 0 may be slower to start than the others."""
 
 
 class Checkpoint(TypedDict):
@@ -116,6 +118,7 @@ class Feed:
         self._lease: Optional[dict[str, Any]] = None
         self._lost: Optional[FeedError] = None
         self._stop = threading.Event()
+        self._mismatch: Optional[tuple[int, float]] = None
         self._depth = max(1, prefetch)
         self._buffers = BufferRing(self._depth + 2)
         self._fetched: "queue.Queue[Slice | BaseException]" = queue.Queue(self._depth)
@@ -316,10 +319,12 @@ class Feed:
             try:
                 answer = self._data.get(path, query, lambda size: memoryview(self._buffers.take(size)))
             except FeedError as error:
-                if error.code == "out_of_order":  # further ahead than the feed cuts before a commit
+                # further ahead than the feed cuts before a commit; or a lease of an earlier trainer, which rank 0 of this one is about to take over
+                if error.code == "out_of_order" or (error.code == "plan_mismatch" and self._is_patient(n)):
                     self._stop.wait(0.2)
                     return None
                 raise
+            self._mismatch = None
             if answer.status == 202:
                 if self._on_wait is not None:
                     self._on_wait(answer.body.get("pending", {}))
@@ -334,6 +339,13 @@ class Feed:
         if (header.n, header.rank, header.world) != (n, self.rank, self.world):
             raise CorruptSlice("invalid_header", f"asked for batch {n}, rank {self.rank} of {self.world}; got batch {header.n}, rank {header.rank} of {header.world}")
         return piece
+
+    def _is_patient(self, n: int) -> bool:
+        """True while another plan than ours may still give way to ours."""
+        now = time.monotonic()
+        if self._mismatch is None or self._mismatch[0] != n:
+            self._mismatch = (n, now)
+        return now - self._mismatch[1] < PLAN_PATIENCE_S
 
     def _fetch_file(self, path: str, query: Mapping[str, Any]) -> Optional[pa.Buffer]:
         try:
