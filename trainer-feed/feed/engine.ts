@@ -8,14 +8,13 @@ import { withDeadline } from '../../base/deadline.ts';
 import { withLinkedSignal } from '../../base/linked-signal.ts';
 import type { Random } from '../../base/random.ts';
 import { retry } from '../../base/retry.ts';
-import { recordBaselines } from '../cut/running-baseline.ts';
 import type { BlobHandle } from '../../events/fields.ts';
 import { decodeRowList } from '../../events/row-list.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { EventLog, LogRecord } from '../../store/log/event-log.ts';
 import type { Row } from '../cut/row.ts';
-import { memberTrace } from '../groups/member-trace.ts';
-import { rolloutKey } from '../groups/keys.ts';
+import { groupKey } from '../groups/keys.ts';
+import type { GroupPolicy } from '../groups/group-judge.ts';
 import type { GroupFacts } from '../groups/group-facts.ts';
 import type { RolloutFacts } from '../groups/rollout-facts.ts';
 import type { Verdict } from './apply-decision.ts';
@@ -27,12 +26,14 @@ import { draftId, recordOf, type Draft } from './draft.ts';
 import type { FeedFold } from './fold.ts';
 import { failDraft, groupDecisions, newGroupNotes, nextDeadline, type GroupNotes } from './group-decisions.ts';
 import { nextCut, noteYields, type CutterContext, type CutWait, type Yields } from './next-cut.ts';
+import type { GivenGroup } from './other-feed.ts';
 import { openFeedFiles, type FeedFiles, type FeedOrigin } from './open-feed.ts';
 import { feedEventOf, readDecisions, readFacts } from './read-topics.ts';
 import { regatherRows } from './regather-rows.ts';
 import { externalizeLists } from './resolve-lists.ts';
 import { groupPolicyOf } from './spec.ts';
 import { staleRollouts } from './stale-rollouts.ts';
+import { givenDrafts, readyEnough, withBaselines } from './ready-drafts.ts';
 
 /** Where a crash test may end the process. */
 export type FeedPoint =
@@ -47,8 +48,8 @@ export type FeedPorts = {
   readonly reached: (point: FeedPoint) => void;
   /** Told about what went wrong and is tried again. */
   readonly onTrouble: (error: unknown, feed: string) => void;
-  /** Keys of the groups of a batch of another feed, live timeline; null = not cut yet. */
-  readonly groupsOf: (feed: string, n: number) => readonly string[] | null;
+  /** The groups of a batch of another feed, live timeline; null = not cut yet. */
+  readonly groupsOf: (feed: string, n: number, signal: AbortSignal) => Promise<readonly GivenGroup[] | null>;
   /** Appends `rollout.cancelled` for each of these; what fails is tried again later. */
   readonly cancel: (rollouts: readonly RolloutFacts[], project: string) => Promise<void>;
   /** What reducers and teachers still owe a group. */
@@ -68,6 +69,9 @@ export const FEED_LIMITS: FeedLimits = { passBytes: 1024 * 1024, checkpointMs: 1
 
 /** What the feed last found about itself; for status and for waiting requests. */
 export type FeedView = { readonly caughtUp: boolean; readonly paused: boolean; readonly wait: CutWait | null; readonly ended: boolean };
+
+/** What another feed's batch of the next number holds. */
+type Given = { readonly n: number; readonly groups: readonly GivenGroup[] | null };
 
 const READ_BACK_MS = 30_000;
 const IDLE_MS = 5_000;
@@ -93,6 +97,7 @@ export class FeedEngine {
   /** A batch whose rows are wanted and are not at hand: the feed is folded anew, forgetting nothing above. */
   #wanted: number | null = null;
   #keptFor = '';
+  #givenBatch: Given | null = null;
   #checkpointAt = 0;
   #checkpointOf = '';
 
@@ -164,6 +169,7 @@ export class FeedEngine {
     this.#yields = new Map();
     this.#view = NO_VIEW;
     this.#keptFor = '';
+    this.#givenBatch = null;
     this.#files = files;
     this.#trouble = null;
     try {
@@ -193,9 +199,11 @@ export class FeedEngine {
     const caughtUp = await this.#read(files, signal);
     if (fold.rebuildAbove !== null) return;
     if (!fold.decisions.deleted) {
-      const drafts = this.#groupDrafts(files, caughtUp);
+      const given = await this.#given(fold, signal);
+      const drafts =
+        given === null ? this.#groupDrafts(files, caughtUp) : givenDrafts(given.groups ?? [], { ...files, origin: this.origin, caughtUp });
       if (drafts.length > 0) return this.#append(drafts, signal);
-      if (await this.#cut(files, caughtUp, signal)) return;
+      if (await this.#cut(files, caughtUp, given, signal)) return;
       if (caughtUp) await this.#cancelStale(fold);
     }
     await this.#keepRows(files, signal);
@@ -225,41 +233,27 @@ export class FeedEngine {
     return fold.facts.rollouts.size > Math.max(this.#limits.leastRollouts, lately * this.#limits.poolBatches);
   }
 
+  /** `membership: as:<feed>`: the groups of that feed's batch of the number that is next here; `groups` is null while it is not cut. Null for a feed that chooses itself. */
+  async #given({ decisions }: FeedFold, signal: AbortSignal): Promise<Given | null> {
+    const { membership } = this.origin.resolved.spec;
+    if (membership === 'recut') return null;
+    const n = lastCut(decisions) + 1;
+    if (this.#givenBatch?.n === n && this.#givenBatch.groups !== null) return this.#givenBatch;
+    this.#givenBatch = { n, groups: await this.#ports.groupsOf(membership.slice('as:'.length), n, signal) };
+    return this.#givenBatch;
+  }
+
   #groupDrafts(files: FeedFiles, caughtUp: boolean): Draft[] {
     const { clock, owed } = this.#ports;
     const { fold } = files;
-    const drafts = groupDecisions({
-      fold,
-      notes: this.#notes,
-      policyOf: (env) => groupPolicyOf(this.origin.resolved, env),
-      owed: (group) => owed(fold, group),
-      now: clock.nowMicros(),
-      caughtUp,
-    });
-    const baselines = new Map(fold.decisions.baselines);
-    return drafts.map((draft) => (draft.type === 'group.ready' ? this.#withBaselines(draft, files, baselines) : draft));
-  }
-
-  /** Running baselines move in the order of ready decisions: the decision records them. */
-  #withBaselines(draft: Extract<Draft, { type: 'group.ready' }>, { fold, rows }: FeedFiles, state: Map<string, number>): Draft {
-    const { cut } = this.origin.resolved;
-    const run = draft.run ?? '';
-    const names = draft.data.members as readonly { readonly rollout: string; readonly trace: string }[];
-    const facts = names.map(({ rollout }) => fold.facts.rollouts.get(rolloutKey(run, rollout)));
-    const env = facts[0]?.start?.env ?? '';
-    if ((cut.envOf(env)?.algorithm.baseline ?? null) === null) return draft;
-    const members = names.flatMap(({ trace }, i) =>
-      facts[i] === undefined ? [] : [memberTrace(facts[i], trace, rows, fold.decisions.foreign)],
-    );
-    const recorded = recordBaselines(cut, { group: draft.data.group, env, readyAt: 0, members, baselines: null }, state);
-    if (recorded === null) return draft;
-    const after = Object.fromEntries(recorded.steps.map((step) => [JSON.stringify([step.env, step.agent]), step.after]));
-    return { ...draft, data: { ...draft.data, baselines: [...recorded.baselines], baselinesAfter: after } };
+    const policyOf = (env: string): GroupPolicy => groupPolicyOf(this.origin.resolved, env);
+    const judged = { fold, notes: this.#notes, policyOf, owed: (group: GroupFacts) => owed(fold, group), now: clock.nowMicros(), caughtUp };
+    return readyEnough(fold, this.origin) ? withBaselines(groupDecisions(judged), { ...files, origin: this.origin }) : [];
   }
 
   /** Cuts the next batch if it can be cut. True when something was appended. */
-  async #cut(files: FeedFiles, caughtUp: boolean, signal: AbortSignal): Promise<boolean> {
-    const context = this.#cutter(files, caughtUp);
+  async #cut(files: FeedFiles, caughtUp: boolean, given: Given | null, signal: AbortSignal): Promise<boolean> {
+    const context = this.#cutter(files, caughtUp, given);
     const next = await nextCut(context);
     const isWait = next.kind === 'wait';
     this.#view = { ...this.#view, wait: isWait ? next.wait : null, ended: next.kind === 'end' };
@@ -292,18 +286,15 @@ export class FeedEngine {
     if (stale.length > 0) await cancel(stale, this.origin.project).catch((error: unknown) => onTrouble(error, this.origin.feed));
   }
 
-  #cutter({ fold, rows }: FeedFiles, caughtUp: boolean): CutterContext {
-    const { resolved } = this.origin;
-    const { membership } = resolved.spec;
-    const other = membership === 'recut' ? null : membership.slice('as:'.length);
+  #cutter({ fold, rows }: FeedFiles, caughtUp: boolean, given: Given | null): CutterContext {
     return {
       fold,
-      resolved,
+      resolved: this.origin.resolved,
       load: rows,
       yields: this.#yields,
       caughtUp,
       now: this.#ports.clock.nowMicros(),
-      given: other === null ? null : (n) => this.#ports.groupsOf(other, n),
+      given: given === null ? null : { keys: given.groups?.map((group) => groupKey(group)) ?? null },
     };
   }
 

@@ -15,6 +15,7 @@ import { partitionOf } from '../../store/log/partitioner.ts';
 import type { Registry } from '../algorithms/registry.ts';
 import { draftId, recordOf, type Draft } from './draft.ts';
 import { FeedEngine, type FeedLimits, type FeedPorts } from './engine.ts';
+import { groupsOfBatch, type GivenGroup } from './other-feed.ts';
 import { resolveFeedSpec, type FeedSpec } from './spec.ts';
 
 export type FeedName = { readonly project: string; readonly feed: string };
@@ -100,7 +101,7 @@ export class FeedDirectory {
       type: 'feed.created',
       run: spec.runs?.length === 1 ? spec.runs[0] : undefined,
       key: [specHash],
-      data: { feed: name.feed, timeline: 0, spec, specHash, positions: await this.#startOf(spec, signal) },
+      data: { feed: name.feed, timeline: 0, spec, specHash, ...(await this.#startOf(spec, signal)) },
     };
     const partition = partitionOf(name.feed, feeds.partitions);
     await feeds.append(partition, [recordOf(name.project, draft, draftId(name.project, draft), clock.nowMicros())], signal);
@@ -119,9 +120,10 @@ export class FeedDirectory {
     );
   }
 
-  async #startOf({ from }: FeedSpec, signal?: AbortSignal): Promise<number[]> {
+  async #startOf({ from }: FeedSpec, signal?: AbortSignal): Promise<{ positions: number[]; end: number[] }> {
     const { events } = this.#options;
     const bounds = await events.positions(signal);
+    const end = bounds.map((bound) => bound.end);
     if (typeof from === 'object') {
       if (from.positions.length !== bounds.length) {
         throw new TapedeckError(
@@ -129,9 +131,9 @@ export class FeedDirectory {
           `from.positions: the log has ${bounds.length} partitions, ${from.positions.length} positions were given: give one per partition`,
         );
       }
-      return bounds.map(({ first, end }, p) => Math.min(Math.max(first, from.positions[p] as number), end));
+      return { end, positions: bounds.map((bound, p) => Math.min(Math.max(bound.first, from.positions[p] as number), bound.end)) };
     }
-    return bounds.map(({ first, end }) => (from === 'now' ? end : first));
+    return { end, positions: from === 'now' ? end : bounds.map(({ first }) => first) };
   }
 
   async #appears(name: FeedName, signal: AbortSignal): Promise<KnownFeed> {
@@ -200,7 +202,7 @@ export class FeedDirectory {
   }
 
   #found(event: EventOf<'feed.created'>, partition: number, offset: number): void {
-    const { feed, spec, specHash, positions } = event.data;
+    const { feed, spec, specHash, positions, end } = event.data;
     const project = event.project ?? DEFAULT_PROJECT;
     const key = keyOf({ project, feed });
     if (this.#feeds.has(key)) return;
@@ -219,21 +221,23 @@ export class FeedDirectory {
         created: event.time,
         offset,
         partition,
+        end: end ?? null,
         start: positions ?? Array.from({ length: events.partitions }, () => 0),
         directory: join(directory, hash('sha256', JSON.stringify([project, feed]), 'hex').slice(0, 32)),
       },
-      { ...this.#options, groupsOf: (other, n) => this.#groupsOf({ project, feed: other }, n) },
+      { ...this.#options, groupsOf: (other, n, signal) => this.#groupsOf({ project, feed: other }, n, signal) },
       limits,
     );
     this.#feeds.set(key, { ...known, engine, problem: null });
     this.#running.push(engine.run(this.#stop.signal));
   }
 
-  #groupsOf(name: FeedName, n: number): readonly string[] | null {
-    const decisions = this.#feeds.get(keyOf(name))?.engine?.fold?.decisions;
-    const batch = decisions?.batches.get(n);
-    if (decisions === undefined || batch === undefined) return null;
-    return batch.groups.flatMap((offset) => decisions.readyAt.get(offset) ?? []);
+  async #groupsOf(name: FeedName, n: number, signal: AbortSignal): Promise<readonly GivenGroup[] | null> {
+    const engine = this.#feeds.get(keyOf(name))?.engine;
+    const link = engine?.fold?.decisions.chain[n - 1];
+    if (engine === null || engine === undefined || link === undefined) return null;
+    const { feeds, blobs } = this.#options;
+    return groupsOfBatch(engine.origin, link, { feeds, blobs, signal });
   }
 }
 

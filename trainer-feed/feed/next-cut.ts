@@ -45,8 +45,8 @@ export type CutterContext = {
   readonly caughtUp: boolean;
   /** Microseconds; only to tell which silent rollouts are not waited for. */
   readonly now: number;
-  /** For `membership: as:<feed>`: the groups of that feed's batch, by key; null = it is not cut yet. */
-  readonly given: ((n: number) => readonly string[] | null) | null;
+  /** For `membership: as:<feed>`: the groups of that feed's batch, by key; `keys` null = it is not cut yet. */
+  readonly given: { readonly keys: readonly string[] | null } | null;
 };
 
 /** Groups that bring nothing are kept for the manifest of the next batch; more than this are given up at once. */
@@ -61,7 +61,7 @@ export async function nextCut(context: CutterContext): Promise<NextCut> {
   if (n - decisions.committed > decisions.cutAhead) return wait(context, n, 'commit', `the commit of batch ${decisions.committed + 1}`);
   const [again] = decisions.replay;
   if (again !== undefined) return { kind: 'again', link: again };
-  if (context.given !== null) return givenCut(context, n, context.given(n));
+  if (context.given !== null) return givenCut(context, n, context.given.keys);
   const straggler = resolved.spec.staleness.strategy === 'wait' ? mustWaitFor(context, n) : null;
   if (straggler !== null)
     return wait(context, n, 'stragglers', `rollout ${straggler.rollout} to end: it would be too old for the batch after`);
@@ -213,15 +213,20 @@ function isOver({ fold, resolved, caughtUp }: CutterContext): boolean {
   return true;
 }
 
-/** `membership: as:<feed>`: exactly the groups of the other feed's batch, as far as they ever become ready here. */
+/** `membership: as:<feed>`: exactly the groups of the other feed's batch, as far as they can be had here. */
 function givenCut(context: CutterContext, n: number, keys: readonly string[] | null): NextCut {
-  const { fold, caughtUp } = context;
+  const { fold } = context;
   if (keys === null) return wait(context, n, 'other_feed', `batch ${n} of the other feed to be cut`);
   const groups = keys.flatMap((key) => fold.decisions.groups.get(key) ?? []).filter(({ ready }) => ready !== null);
   const known = new Set(groups.map(({ key }) => key));
   const missing = keys.filter((key) => !known.has(key) && !fold.decisions.gone.has(key));
-  if (missing.length > 0 || !caughtUp)
-    return wait(context, n, caughtUp ? 'groups' : 'catching_up', `${missing.length} groups of the other feed's batch to be ready here`);
-  if (groups.some(({ ready }) => ready !== null && !isGathered(fold, ready))) return wait(context, n, 'catching_up', 'the log to be read');
+  if (missing.length > 0) return wait(context, n, 'catching_up', `${missing.length} groups of the other feed's batch to be read`);
+  if (groups.length === 0)
+    return wait(
+      context,
+      n,
+      'other_feed',
+      `nothing: no group of batch ${n} of the other feed can be trained here, so this feed ends at batch ${n - 1}`,
+    );
   return { kind: 'cut', n, groups: groups.toSorted((a, b) => a.order - b.order) };
 }

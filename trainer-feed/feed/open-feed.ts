@@ -26,6 +26,8 @@ export type FeedOrigin = {
   readonly partition: number;
   /** Where it starts to read the events topic. */
   readonly start: readonly number[];
+  /** Where the events topic ended when it was created; null when that is not recorded. */
+  readonly end: readonly number[] | null;
   /** The feed's own folder. */
   readonly directory: string;
 };
