@@ -46,7 +46,7 @@ async function npmStart(): Promise<Started> {
   npm.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
   npm.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()));
   const end = Date.now() + (installs ? 300_000 : 60_000);
-  while (!/npx tapedeck audit\n/.test(out)) {
+  while (!/npx tapedeck audit( --url \S+)?\n/.test(out)) {
     assert.ok(npm.exitCode === null && Date.now() < end, `npm start did not greet:\n${out}\n${err}`);
     await sleep(50);
   }
@@ -111,7 +111,7 @@ test('import, sql and audit answer what is in the sample', async () => {
   assert.match(imported, /first-steps\.traces\.jsonl: verifiers-v1, 12 of 12 episodes, 121 events\n/);
   assert.match(imported, /121 events sent: 121 in the log, 0 refused/);
   await caughtUp(running.url);
-  const question = / npx tapedeck sql "(.*)"/.exec(running.greeting)?.[1] ?? assert.fail(running.greeting);
+  const question = / npx tapedeck sql "(.*?)"/.exec(running.greeting)?.[1] ?? assert.fail(running.greeting);
   assert.equal(await npx('sql', question), 'run\trollouts\tavg(reward)\nfirst-steps\t12\t0.8333333333333334\n');
   assert.match(await npx('audit'), /\neverything in the log is accounted for\n$/);
 });
@@ -132,7 +132,7 @@ test('after SIGKILL everything is there, and the same import again adds nothing'
   assert.doesNotMatch(running.said(), /installing/);
   await caughtUp(running.url);
   assert.match(await npx('audit'), /\neverything in the log is accounted for\n$/);
-  assert.match(await npx('import', SAMPLE), /121 events sent: 121 accepted/);
+  assert.match(await npx('import', SAMPLE), /121 events sent: 121 in the log, 0 refused/);
   await caughtUp(running.url);
   assert.equal(await npx('sql', 'SELECT count() AS rollouts FROM rollouts'), 'rollouts\n12\n');
   const statuses = 'SELECT status, count() AS events FROM events GROUP BY status ORDER BY status';
