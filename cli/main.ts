@@ -13,6 +13,7 @@ const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load:
     load: async () => (await import('./commands/tail.ts')).tailCommand,
   },
   export: { about: 'export rollouts to files', load: loadExport },
+  feed: { about: 'create, watch and explain trainer feeds', load: async () => (await import('./commands/feed/feed.ts')).feedCommand },
   sql: { about: 'ask a question in SQL', load: async () => (await import('./commands/sql.ts')).sqlCommand },
   trace: { about: 'show the graph of one trace', load: async () => (await import('./commands/trace.ts')).traceCommand },
   audit: { about: 'prove that what was accepted is stored', load: async () => (await import('./commands/audit.ts')).auditCommand },
