@@ -26,8 +26,8 @@ export type Capacity = {
   readonly frees: readonly string[];
 };
 
-export function capacityOf(fold: FeedFold, resolved: ResolvedFeedSpec, yields: Yields, now: number): Capacity {
-  const { queued, running, silent } = countRollouts(fold, resolved, yields, now);
+export function capacityOf(fold: FeedFold, resolved: ResolvedFeedSpec, yields: Yields): Capacity {
+  const { queued, running, silent } = countRollouts(fold, resolved, yields);
   const rolloutsPerBatch = batchRollouts(fold, resolved);
   const { maxOffPolicySteps } = resolved.spec.staleness;
   const limit = maxOffPolicySteps === null ? null : (maxOffPolicySteps + 1) * rolloutsPerBatch;
@@ -36,10 +36,9 @@ export function capacityOf(fold: FeedFold, resolved: ResolvedFeedSpec, yields: Y
 }
 
 function countRollouts(
-  { facts, decisions }: FeedFold,
+  { facts, decisions, now }: FeedFold,
   resolved: ResolvedFeedSpec,
   yields: Yields,
-  now: number,
 ): Pick<Capacity, 'queued' | 'running' | 'silent'> {
   let queued = 0;
   let running = 0;

@@ -93,7 +93,8 @@ export class FeedEngine {
   #staleFor = '';
   #woken = Promise.withResolvers<void>();
   #kick = Promise.withResolvers<void>();
-  readonly #pending = new Map<string, (verdict: Verdict) => void>();
+  /** By event id: those who wait for the verdict. Several may send the same decision. */
+  readonly #pending = new Map<string, Set<(verdict: Verdict) => void>>();
   /** A batch whose rows are wanted and are not at hand: the feed is folded anew, forgetting nothing above. */
   #wanted: number | null = null;
   #keptFor = '';
@@ -162,9 +163,13 @@ export class FeedEngine {
 
   /** Until the signal aborts, or until the state must be folded anew. */
   async #runOnce(signal: AbortSignal): Promise<void> {
-    const { events, feeds, blobs } = this.#ports;
+    const { events, feeds, blobs, clock } = this.#ports;
     const above = this.#wanted;
-    const files = await openFeedFiles(this.origin, { feeds, blobs, partitions: events.partitions, forgetNothingAbove: above }, signal);
+    const files = await openFeedFiles(
+      this.origin,
+      { feeds, blobs, clock, partitions: events.partitions, forgetNothingAbove: above },
+      signal,
+    );
     this.#notes = newGroupNotes();
     this.#yields = new Map();
     this.#view = NO_VIEW;
@@ -196,6 +201,7 @@ export class FeedEngine {
   /** One round: read, decide, append; or wait when there is nothing to do. */
   async #pass(files: FeedFiles, signal: AbortSignal): Promise<void> {
     const { fold } = files;
+    fold.now = files.uptime();
     const caughtUp = await this.#read(files, signal);
     if (fold.rebuildAbove !== null) return;
     if (!fold.decisions.deleted) {
@@ -216,7 +222,7 @@ export class FeedEngine {
   async #read({ fold }: FeedFiles, signal: AbortSignal): Promise<boolean> {
     const { events, feeds, blobs } = this.#ports;
     await readDecisions(fold, feeds, this.origin.partition, blobs, ({ id, verdict }) => {
-      this.#pending.get(id)?.(verdict);
+      for (const tell of this.#pending.get(id) ?? []) tell(verdict);
       this.#pending.delete(id);
     }, signal); // prettier-ignore
     const paused = this.#isFull(fold);
@@ -244,10 +250,10 @@ export class FeedEngine {
   }
 
   #groupDrafts(files: FeedFiles, caughtUp: boolean): Draft[] {
-    const { clock, owed } = this.#ports;
+    const { owed } = this.#ports;
     const { fold } = files;
     const policyOf = (env: string): GroupPolicy => groupPolicyOf(this.origin.resolved, env);
-    const judged = { fold, notes: this.#notes, policyOf, owed: (group: GroupFacts) => owed(fold, group), now: clock.nowMicros(), caughtUp };
+    const judged = { fold, notes: this.#notes, policyOf, owed: (group: GroupFacts) => owed(fold, group), now: fold.now, caughtUp };
     return readyEnough(fold, this.origin) ? withBaselines(groupDecisions(judged), { ...files, origin: this.origin }) : [];
   }
 
@@ -293,7 +299,6 @@ export class FeedEngine {
       load: rows,
       yields: this.#yields,
       caughtUp,
-      now: this.#ports.clock.nowMicros(),
       given: given === null ? null : { keys: given.groups?.map((group) => groupKey(group)) ?? null },
     };
   }
@@ -340,13 +345,15 @@ export class FeedEngine {
     const { feeds, clock } = this.#ports;
     if (this.fold === null) throw new TapedeckError('not_ready', `feed ${this.origin.feed} is not ready: ${this.#trouble ?? 'it starts'}`);
     const { promise, resolve } = Promise.withResolvers<Verdict>();
-    this.#pending.set(id, resolve);
+    const waiting = this.#pending.get(id) ?? new Set();
+    this.#pending.set(id, waiting.add(resolve));
     try {
       await feeds.append(this.origin.partition, [this.#record(draft, id, clock.nowMicros())], signal);
       this.#kick.resolve();
       return await withDeadline(clock, READ_BACK_MS, 'a decision to be read back', () => promise, signal);
     } finally {
-      this.#pending.delete(id);
+      waiting.delete(resolve);
+      if (waiting.size === 0 && this.#pending.get(id) === waiting) this.#pending.delete(id);
     }
   }
 
@@ -438,7 +445,7 @@ export class FeedEngine {
   async #idle({ fold }: FeedFiles, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     const { events, feeds, clock } = this.#ports;
-    const deadline = (nextDeadline(this.#notes) - clock.nowMicros()) / 1000;
+    const deadline = (nextDeadline(this.#notes) - fold.now) / 1000;
     const ms = Math.max(1, Math.min(IDLE_MS, deadline));
     const stop = new AbortController();
     const onAbort = (): void => stop.abort(signal.reason);

@@ -119,9 +119,9 @@ class Decider {
     this.fold = fresh(spec, log, this.columns);
   }
 
-  context(now: number): CutterContext {
+  context(): CutterContext {
     const caughtUp = this.fold.facts.positions.every((at, p) => at === this.log.facts[p]?.length);
-    return { fold: this.fold, resolved: this.spec, load: this.columns, yields: this.yields, caughtUp, now, given: null };
+    return { fold: this.fold, resolved: this.spec, load: this.columns, yields: this.yields, caughtUp, given: null };
   }
 
   append(drafts: readonly Draft[], now: number): void {
@@ -158,8 +158,15 @@ class Decider {
 
   async decide(now: number): Promise<void> {
     this.catchUp();
-    const context = this.context(now);
-    const drafts = groupDecisions({ ...context, notes: this.notes, policyOf: (env) => groupPolicyOf(this.spec, env), owed: () => [] });
+    const context = this.context();
+    this.fold.now = now - T0;
+    const drafts = groupDecisions({
+      ...context,
+      now: this.fold.now,
+      notes: this.notes,
+      policyOf: (env) => groupPolicyOf(this.spec, env),
+      owed: () => [],
+    });
     if (drafts.length > 0) return this.append(drafts, now);
     const next = await nextCut(context);
     if (next.kind === 'drop') this.append(next.drafts, now);

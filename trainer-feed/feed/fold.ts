@@ -17,6 +17,11 @@ export type FeedFold = {
   readonly columns: ColumnsStore;
   readonly decided: Decided;
   readonly floors: readonly Floor[];
+  /**
+   * The feed's own clock, microseconds: how long it has run in all. Deadlines are measured by it, so that neither the clocks of producers nor a time in which the feed stood still
+   * make them pass.
+   */
+  now: number;
   /** Next offset of the feed's own partition. */
   nextDecision: number;
   /** Groups that something happened to since they were last judged. */
@@ -44,7 +49,7 @@ export function foldOver(
   floors: readonly Floor[],
 ): FeedFold {
   const decided: Decided = { group: (key) => groupDecided(decisions, key), isClosed: (rollout) => decisions.closed.has(rollout) };
-  return { decisions, facts, columns, decided, floors, nextDecision, touched: new Set(facts.groups.keys()), rebuildAbove: null };
+  return { decisions, facts, columns, decided, floors, nextDecision, touched: new Set(facts.groups.keys()), rebuildAbove: null, now: 0 };
 }
 
 const NONE: GroupDecided = { kind: 'none' };

@@ -30,7 +30,7 @@ export type JudgeContext = {
   readonly policyOf: (env: string) => GroupPolicy;
   /** What reducers and teachers still owe a group whose own rewards are there. */
   readonly owed: (group: GroupFacts) => readonly string[];
-  /** Microseconds. */
+  /** Microseconds of the feed's own clock. */
   readonly now: number;
   readonly caughtUp: boolean;
 };
@@ -71,7 +71,7 @@ export function groupDecisions(context: JudgeContext): Draft[] {
   return [...drafts, ...(caughtUp ? stragglerDrafts(fold, MOST - drafts.length) : [])];
 }
 
-/** The next time at which a deadline passes, microseconds; Infinity when none waits. */
+/** The next time at which a deadline passes, microseconds of the feed's own clock; Infinity when none waits. */
 export function nextDeadline(notes: GroupNotes): number {
   let next = Infinity;
   for (const { until } of notes.waiting.values()) next = Math.min(next, until);
@@ -86,7 +86,8 @@ function judge({ fold, policyOf, owed, now, caughtUp }: JudgeContext, group: Gro
     caughtUp,
     runEnded: facts.endedRuns.has(run),
     runDeleted: facts.deletedRuns.has(run),
-    sealedAt: record?.sealed?.time ?? null,
+    since: group.since,
+    isSealed: record?.sealed !== null && record?.sealed !== undefined,
     sealReason: record?.sealed?.reason ?? null,
     owed: owed(group),
   };

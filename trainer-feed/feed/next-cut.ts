@@ -43,8 +43,6 @@ export type CutterContext = {
   readonly yields: Yields;
   /** Everything in the log was read. */
   readonly caughtUp: boolean;
-  /** Microseconds; only to tell which silent rollouts are not waited for. */
-  readonly now: number;
   /** For `membership: as:<feed>`: the groups of that feed's batch, by key; `keys` null = it is not cut yet. */
   readonly given: { readonly keys: readonly string[] | null } | null;
 };
@@ -171,14 +169,14 @@ export function prepared({ fold, resolved, load }: Pick<CutterContext, 'fold' | 
 }
 
 /** Strategy wait: a rollout that still runs and would be too old for batch n + 1. */
-function mustWaitFor({ fold, resolved, now }: CutterContext, n: number): RolloutFacts | null {
+function mustWaitFor({ fold, resolved }: CutterContext, n: number): RolloutFacts | null {
   const limit = resolved.spec.staleness.maxOffPolicySteps;
   if (limit === null) return null;
   for (const group of fold.facts.groups.values()) {
     if (fold.decisions.groups.get(group.key)?.ready) continue;
     for (const key of group.rollouts) {
       const rollout = fold.facts.rollouts.get(key);
-      if (rollout === undefined || endOf(rollout)?.kind === 'cancelled' || isSilent(rollout, resolved, now)) continue;
+      if (rollout === undefined || endOf(rollout)?.kind === 'cancelled' || isSilent(rollout, resolved, fold.now)) continue;
       const version = firstVersion(rollout);
       if (version !== null && mustWait(n, version, limit)) return rollout;
     }
@@ -186,9 +184,9 @@ function mustWaitFor({ fold, resolved, now }: CutterContext, n: number): Rollout
   return null;
 }
 
-/** Whether a rollout that has not ended is taken for dead. */
+/** Whether a rollout that has not ended is taken for dead. `now` by the feed's own clock. */
 export function isSilent(rollout: RolloutFacts, { spec }: ResolvedFeedSpec, now: number): boolean {
-  return endOf(rollout) === null && rollout.lastTime + spec.rolloutExpirySeconds * 1_000_000 < now;
+  return endOf(rollout) === null && rollout.heard + spec.rolloutExpirySeconds * 1_000_000 < now;
 }
 
 /** The weights a rollout began with, as far as they are known. */

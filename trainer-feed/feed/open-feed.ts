@@ -1,6 +1,7 @@
 /** Opens a feed's state on this machine: the newest checkpoint with its row file, or an empty state at the feed's start. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Clock } from '../../base/clock.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
@@ -38,6 +39,8 @@ export type FeedFiles = {
   readonly batches: BatchRows;
   /** Nothing above this batch is forgotten while the log's past is folded; Infinity = an ordinary fold. */
   readonly forgetsNothingAbove: number;
+  /** The feed's own clock: how long it has run in all, microseconds. */
+  readonly uptime: () => number;
   /** Writes a checkpoint of the present state. It is durable when this resolves. */
   readonly checkpoint: () => Promise<void>;
   /** Removes checkpoints and row file: they cannot be used. */
@@ -46,6 +49,7 @@ export type FeedFiles = {
 };
 
 type Ports = {
+  readonly clock: Clock;
   readonly feeds: EventLog;
   readonly blobs: BlobStore;
   readonly partitions: number;
@@ -71,14 +75,18 @@ export async function openFeedFiles(origin: FeedOrigin, ports: Ports, signal: Ab
   if (restored === null) await discard();
   const { fold, rows, sequence } = restored ?? (await begin(origin, ports, places.rows, above, signal));
   let next = sequence + 1;
+  const ranBefore = fold.now;
+  const opened = ports.clock.monotonicMs();
+  const uptime = (): number => Math.round(ranBefore + (ports.clock.monotonicMs() - opened) * 1000);
   return {
     fold,
     rows,
     batches,
     forgetsNothingAbove: above ?? Infinity,
+    uptime,
     checkpoint: async () => {
       const segments = await rows.sync();
-      const content = encodePlain({ identity: identityMark(origin), segments, state: plainState(fold, true) });
+      const content = encodePlain({ identity: identityMark(origin), segments, uptime: uptime(), state: plainState(fold, true) });
       await writeCheckpoint(places.checkpoints, { sequence: next++, content });
       rows.clean();
     },
@@ -87,6 +95,12 @@ export async function openFeedFiles(origin: FeedOrigin, ports: Ports, signal: Ab
   };
 }
 
+type Checkpointed = {
+  readonly identity: string;
+  readonly segments: readonly SegmentState[];
+  readonly uptime: number;
+  readonly state: unknown;
+};
 type Opened = { readonly fold: FeedFold; readonly rows: RowFile; readonly sequence: number };
 
 /** What must be equal for a checkpoint to be this feed's. */
@@ -97,16 +111,14 @@ function identityMark({ feed, project, offset, resolved }: FeedOrigin): string {
 async function restore(origin: FeedOrigin, places: { checkpoints: string; rows: string }): Promise<Opened | null> {
   const found = await readCheckpoint(places.checkpoints);
   if (found === null) return null;
-  const { identity, segments, state } = decodePlain(found.content) as {
-    identity: string;
-    segments: readonly SegmentState[];
-    state: unknown;
-  };
+  const { identity, segments, uptime, state } = decodePlain(found.content) as Checkpointed;
   if (identity !== identityMark(origin)) return null;
   try {
     const rows = await openRowFile({ directory: places.rows, segments });
     const { decisions, facts, nextDecision } = stateFromPlain(state, () => admissionOf(origin.resolved, origin.project));
-    return { fold: foldOver(decisions, facts, nextDecision, rows, []), rows, sequence: found.sequence };
+    const fold = foldOver(decisions, facts, nextDecision, rows, []);
+    fold.now = uptime;
+    return { fold, rows, sequence: found.sequence };
   } catch (error) {
     if (error instanceof TapedeckError && error.code === 'cache_corrupt') return null;
     throw error;

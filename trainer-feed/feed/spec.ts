@@ -27,7 +27,9 @@ const group = z
       .meta({ description: 'size of groups that declare none; null = group.sealed or the deadline closes them' }),
     minSize: z.int().positive().default(1).meta({ description: 'a group with fewer usable rollouts fails' }),
     redundant: z.enum(['first', 'all']).default('first').meta({ description: 'more rollouts than size: those that ended first, or all' }),
-    deadlineSeconds: seconds.default(3600).meta({ description: 'after the first rollout started: what is there counts' }),
+    deadlineSeconds: seconds
+      .default(3600)
+      .meta({ description: 'after the feed first saw the group, in time that the feed ran: what is there counts' }),
     scoringDeadlineSeconds: seconds.default(600).meta({ description: 'after the members were fixed: what is scored counts' }),
     unscored: z
       .enum(['exclude', 'fail'])

@@ -19,7 +19,7 @@ export function stateBytes(fold: Pick<FeedFold, 'decisions' | 'facts' | 'nextDec
   return out.take();
 }
 
-/** With handles, so that the state can be taken up again beside its row file. */
+/** With handles and times of the feed's own clock, so that the state can be taken up again beside its row file. */
 export function plainState(
   { decisions, facts, nextDecision }: Pick<FeedFold, 'decisions' | 'facts' | 'nextDecision'>,
   handles: boolean,
@@ -95,7 +95,11 @@ function plainFacts(facts: FeedFacts, handles: boolean) {
   return {
     positions,
     rollouts: sortedEntries(rollouts).map(([, rollout]) => plainRollout(rollout, handles)),
-    groups: sortedEntries(groups).map(([, { rollouts: members, ...group }]) => ({ ...group, rollouts: [...members].toSorted() })),
+    groups: sortedEntries(groups).map(([, { rollouts: members, ...group }]) => ({
+      ...group,
+      since: handles ? group.since : 0,
+      rollouts: [...members].toSorted(),
+    })),
     stragglers: [...stragglers].toSorted(),
     refused: refused.toBytes(),
     skipped,
@@ -125,7 +129,7 @@ function factsFrom(plain: PlainFacts, admission: Admission): FeedFacts {
 type PlainRollout = ReturnType<typeof plainRollout>;
 
 function plainRollout({ traces, ...rest }: RolloutFacts, handles: boolean) {
-  return { ...rest, traces: sortedEntries(traces).map(([, trace]) => plainTrace(trace, handles)) };
+  return { ...rest, heard: handles ? rest.heard : 0, traces: sortedEntries(traces).map(([, trace]) => plainTrace(trace, handles)) };
 }
 
 function rolloutFrom({ traces, ...rest }: PlainRollout): RolloutFacts {

@@ -105,7 +105,7 @@ export function statusOf(engine: FeedEngine, fold: FeedFold, ends: readonly numb
     next: pendingOf(engine, fold, ends, now),
     depth: depthOf(engine, fold),
     groups: groupCounts(engine, fold),
-    oldestWaiting: oldestOf(engine, fold),
+    oldestWaiting: oldestOf(engine, fold, now),
     staleness: stalenessHistogram(engine, fold),
     frontier: { positions: [...facts.positions], behind: behindOf(fold, ends), caughtUp: view.caughtUp, paused: view.paused },
     policyVersion,
@@ -138,21 +138,23 @@ function groupCounts(engine: FeedEngine, fold: FeedFold): FeedStatus['groups'] {
   return counts;
 }
 
-function oldestOf(engine: FeedEngine, fold: FeedFold): Oldest | null {
+function oldestOf(engine: FeedEngine, fold: FeedFold, now: number): Oldest | null {
   let oldest: Oldest | null = null;
+  let first = Infinity;
   const policyOf = (env: string): ReturnType<typeof groupPolicyOf> => groupPolicyOf(engine.origin.resolved, env);
   for (const [key, { waitsFor, until }] of engine.notes.waiting) {
     const group = fold.facts.groups.get(key);
     if (group === undefined) continue;
-    const since = Math.min(...[...group.rollouts].map((each) => fold.facts.rollouts.get(each)?.start?.time ?? Infinity));
-    if (!Number.isFinite(since) || (oldest !== null && since >= oldest.since)) continue;
+    if (oldest !== null && group.since >= first) continue;
+    first = group.since;
+    const wall = (uptime: number): number => Math.round(now - (fold.now - uptime));
     oldest = {
       group: group.name.group,
       run: group.name.run,
       state: stateOfGroup({ fold, policyOf }, group),
-      since,
+      since: wall(group.since),
       waitsFor,
-      deadline: until,
+      deadline: wall(until),
     };
   }
   return oldest;
@@ -167,14 +169,19 @@ function stalenessHistogram(engine: FeedEngine, { decisions }: FeedFold): [numbe
   return [...ages].toSorted(([a], [b]) => a - b);
 }
 
-function silentProducers(engine: FeedEngine, { facts }: FeedFold, now: number): SilentProducer[] {
+/** `now`: wall clock; what the feed's own clock says is told as wall time. */
+function silentProducers(engine: FeedEngine, { facts, now: uptime }: FeedFold, now: number): SilentProducer[] {
   const found = new Map<string, { producer: string | null; run: string; rollouts: number; lastHeard: number }>();
   for (const rollout of facts.rollouts.values()) {
-    if (rollout.start === null || rollout.limit !== null || endOf(rollout) !== null || !isSilent(rollout, engine.origin.resolved, now))
+    if (rollout.start === null || rollout.limit !== null || endOf(rollout) !== null || !isSilent(rollout, engine.origin.resolved, uptime))
       continue;
     const { producer, run } = rollout;
     const entry = found.get(`${producer}/${run}`) ?? { producer, run, rollouts: 0, lastHeard: 0 };
-    found.set(`${producer}/${run}`, { ...entry, rollouts: entry.rollouts + 1, lastHeard: Math.max(entry.lastHeard, rollout.lastTime) });
+    found.set(`${producer}/${run}`, {
+      ...entry,
+      rollouts: entry.rollouts + 1,
+      lastHeard: Math.max(entry.lastHeard, now - (uptime - rollout.heard)),
+    });
   }
   return [...found.values()];
 }

@@ -49,6 +49,8 @@ export type GroupFacts = {
   readonly key: string;
   readonly name: GroupName;
   seal: Seal | null;
+  /** When the feed first saw it, or when its members were fixed, by the feed's own clock (fold.ts). Not part of what two folds must agree on. */
+  since: number;
   /** Keys of rollouts that started in it and may count. */
   readonly rollouts: Set<string>;
 };
@@ -77,7 +79,8 @@ export function newFacts(admission: Admission, positions: readonly number[]): Fe
   }; // prettier-ignore
 }
 
-type Context = { readonly facts: FeedFacts; readonly decided: Decided; readonly columns: ColumnsStore };
+/** `now`: the feed's own clock, microseconds. */
+type Context = { readonly facts: FeedFacts; readonly decided: Decided; readonly columns: ColumnsStore; readonly now: number };
 
 /** Folds one event in. Returns the key of the group it touched, or null. Does not move `positions`. */
 export function applyEvent(event: TapedeckEvent, place: Place, context: Context): string | null {
@@ -105,19 +108,19 @@ export function applyEvent(event: TapedeckEvent, place: Place, context: Context)
   }
 }
 
-function applySeal(event: EventOf<'group.sealed'>, run: string, place: Place, { facts, decided }: Context): string | null {
+function applySeal(event: EventOf<'group.sealed'>, run: string, place: Place, { facts, decided, now }: Context): string | null {
   const name = { run, group: event.group as string, solo: false };
   const key = groupKey(name);
   if (decided.group(key).kind === 'gone') return null;
-  const group = groupOf(facts, name, key);
+  const group = groupOf(facts, name, key, now);
   group.seal ??= { offset: place.offset, size: event.data.size, reason: event.data.reason };
   return key;
 }
 
-function groupOf(facts: FeedFacts, name: GroupName, key: string): GroupFacts {
+function groupOf(facts: FeedFacts, name: GroupName, key: string, now: number): GroupFacts {
   let group = facts.groups.get(key);
   if (group === undefined) {
-    group = { key, name, seal: null, rollouts: new Set() };
+    group = { key, name, seal: null, since: now, rollouts: new Set() };
     facts.groups.set(key, group);
   }
   return group;
@@ -146,7 +149,7 @@ function applyToRollout(event: TapedeckEvent, run: string, place: Place, context
   }
   if (found.limit !== null && place.offset >= found.limit) return null;
   if (found.limit === null) {
-    found.lastTime = Math.max(found.lastTime, event.time);
+    found.heard = context.now;
     found.producer = event.producer?.id ?? found.producer;
   }
   if (event.type === 'rollout.started') applyStart(event, found, place, context);
@@ -178,7 +181,7 @@ function applyStart(event: EventOf<'rollout.started'>, rollout: RolloutFacts, pl
     makeStraggler(facts, rollout, columns);
     return;
   }
-  groupOf(facts, name, key).rollouts.add(rollout.key);
+  groupOf(facts, name, key, context.now).rollouts.add(rollout.key);
   if (decision.kind === 'ready') freeze(rollout, decision.limits[rollout.partition] ?? 0, columns.release);
 }
 
@@ -357,9 +360,10 @@ function tokensFact(tokens: TokenColumns, columns: ColumnsStore | null): TokensF
 }
 
 /** A group's members were fixed (`group.closed`, sealed): the others do not count. */
-export function onSealed(key: string, rollouts: ReadonlySet<string>, { facts, columns }: Omit<Context, 'decided'>): void {
+export function onSealed(key: string, rollouts: ReadonlySet<string>, { facts, columns, now }: Omit<Context, 'decided'>): void {
   const group = facts.groups.get(key);
   if (group === undefined) return;
+  group.since = now;
   for (const each of group.rollouts) {
     if (rollouts.has(each)) continue;
     group.rollouts.delete(each);

@@ -74,7 +74,7 @@ const SEALED = (size: number, reason = 'complete'): TapedeckEvent[] => [
 function facts(...lists: TapedeckEvent[][]): FeedFacts {
   const found = newFacts(ADMISSION, [0]);
   const columns = memoryColumns();
-  lists.flat().forEach((each, offset) => applyEvent(each, { partition: 0, offset }, { facts: found, decided: NOBODY, columns }));
+  lists.flat().forEach((each, offset) => applyEvent(each, { partition: 0, offset }, { facts: found, decided: NOBODY, columns, now: T0 }));
   return found;
 }
 
@@ -86,7 +86,8 @@ function judge(found: FeedFacts, policy: Partial<GroupPolicy> = {}, at: Partial<
     caughtUp: true,
     runEnded: false,
     runDeleted: false,
-    sealedAt: null,
+    since: T0,
+    isSealed: false,
     sealReason: null,
     owed: [],
   };
@@ -188,7 +189,7 @@ describe('an open group', () => {
 });
 
 describe('a sealed group', () => {
-  const at = { sealedAt: T0 + 100, sealReason: 'deadline' };
+  const at = { since: T0 + 100, isSealed: true, sealReason: 'deadline' };
   const half = (): FeedFacts => facts(rollout('a'), rollout('b', { score: 'none' }));
 
   test('waits for scores, then is ready for the reason it was sealed for', () => {

@@ -14,7 +14,7 @@ export type GroupPolicy = {
   readonly minGroupSize: number;
   /** More than size: `first` = those that ended first, `all` = all. */
   readonly redundant: 'first' | 'all';
-  /** Microseconds after the first rollout started. */
+  /** Microseconds after the feed first saw the group. */
   readonly deadline: number;
   /** Microseconds after the members were fixed. */
   readonly scoringDeadline: number;
@@ -24,15 +24,17 @@ export type GroupPolicy = {
   readonly needsRewards: boolean;
 };
 
-/** What the judge looks at besides the policy. Times in microseconds. */
+/** What the judge looks at besides the policy. Times in microseconds of the feed's own clock, which stands still while the feed does not run. */
 export type Circumstances = {
   readonly now: number;
+  /** When the feed first saw the group, or when its members were fixed. */
+  readonly since: number;
   /** Everything in the log was read: only then a deadline may pass, and only then nobody else can be on the way. */
   readonly caughtUp: boolean;
   readonly runEnded: boolean;
   readonly runDeleted: boolean;
-  /** When the members were fixed, or null; and who they are. */
-  readonly sealedAt: number | null;
+  /** Whether the members are fixed. */
+  readonly isSealed: boolean;
   readonly sealReason: string | null;
   /** What reducers and teachers still owe the sealed group; empty = nothing. */
   readonly owed: readonly string[];
@@ -55,7 +57,7 @@ export function judgeGroup(
 ): Verdict {
   const rollouts = [...group.rollouts].flatMap((key) => rolloutOf(key) ?? []).toSorted(byStart);
   if (at.runDeleted) return { kind: 'fail', reason: 'run_deleted', rollouts };
-  return at.sealedAt === null ? judgeOpen(group, withoutMirrors(rollouts), rollouts, policy, at) : judgeSealed(rollouts, policy, at);
+  return !at.isSealed ? judgeOpen(group, withoutMirrors(rollouts), rollouts, policy, at) : judgeSealed(rollouts, policy, at);
 }
 
 /** Oldest first; the same in every replay. */
@@ -102,7 +104,7 @@ function judgeOpen(
   const size = group.seal?.size ?? declaredSize(counting) ?? policy.size;
   const retries = counting.filter(({ start }) => (start?.attempt ?? 0) > 0).length;
   const finished = usable.length + failed.length + cancelled - retries;
-  const until = Math.min(...counting.map(({ start }) => start?.time ?? at.now)) + policy.deadline;
+  const until = at.since + policy.deadline;
   const late = at.caughtUp && at.now >= until && counting.length > 0;
   const complete = size !== null && finished >= size;
   const over = at.caughtUp && at.runEnded && running === 0 && counting.length > 0;
@@ -137,7 +139,7 @@ function judgeSealed(members: readonly RolloutFacts[], policy: GroupPolicy, at: 
   const reason = at.sealReason ?? 'complete';
   const lacking = lackingScores(members, policy);
   if (lacking.size === 0 && at.owed.length === 0) return { kind: 'ready', reason, members: tracesOf(members) };
-  const until = (at.sealedAt as number) + policy.scoringDeadline;
+  const until = at.since + policy.scoringDeadline;
   if (!at.caughtUp || at.now < until) {
     const waitsFor = lacking.size > 0 ? [...new Set([...lacking.values()].flat())].map((name) => `reward ${name}`) : at.owed;
     return { kind: 'wait', until, waitsFor };

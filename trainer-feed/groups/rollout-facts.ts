@@ -126,8 +126,8 @@ export type RolloutFacts = {
   readonly ends: EndFact[];
   readonly links: LinkFact[];
   readonly errors: ErrorFact[];
-  /** Newest event time seen, microseconds: a producer that died is silent. 0 once it is frozen. */
-  lastTime: number;
+  /** When the feed last heard of it, by its own clock (fold.ts); 0 once it is frozen. Not part of what two folds must agree on. */
+  heard: number;
   producer: string | null;
   /** Events at this offset and beyond are not taken; null = no decision yet. */
   limit: number | null;
@@ -137,7 +137,7 @@ export type RolloutFacts = {
 
 export function newRollout(key: string, run: string, rollout: string, partition: number): RolloutFacts {
   return {
-    key, run, rollout, partition, start: null, traces: new Map(), rewards: [], ends: [], links: [], errors: [], lastTime: 0, producer: null, limit: null, straggler: false,
+    key, run, rollout, partition, start: null, traces: new Map(), rewards: [], ends: [], links: [], errors: [], heard: 0, producer: null, limit: null, straggler: false,
   }; // prettier-ignore
 }
 
@@ -176,7 +176,7 @@ export function releaseColumns(facts: RolloutFacts, release: (ref: ColumnsRef) =
 /** Forgets what came at `limit` or beyond, and takes nothing more from there. */
 export function freeze(facts: RolloutFacts, limit: number, release: (ref: ColumnsRef) => void): void {
   facts.limit = limit;
-  facts.lastTime = 0;
+  facts.heard = 0;
   facts.producer = null;
   const early = (fact: { readonly offset: number }): boolean => fact.offset < limit;
   for (const [id, trace] of facts.traces) {

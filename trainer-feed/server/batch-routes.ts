@@ -43,7 +43,7 @@ const ARROW = 'application/vnd.apache.arrow.stream';
 export const batchRoutes: FeedRoutes = (app, service) => {
   const slice = { summary: "Read a rank's slice of a batch as an Arrow stream", params: batchParams, querystring: sliceQuery };
   app.get('/v1/feeds/:feed/batches/:n', described(slice), async (request, reply) => {
-    const asked = feedOf(service, request, reply);
+    const asked = await feedOf(service, request, reply);
     const { n } = parsed(batchParams, request.params);
     const query = parsed(sliceQuery, request.query);
     if (query.rank >= query.world)
@@ -78,7 +78,7 @@ export const batchRoutes: FeedRoutes = (app, service) => {
 
   const manifest = { summary: 'Read what a batch holds and what it left out', params: batchParams, querystring: manifestQuery };
   app.get('/v1/feeds/:feed/batches/:n/manifest', described(manifest), async (request, reply) => {
-    const asked = feedOf(service, request, reply);
+    const asked = await feedOf(service, request, reply);
     const { n } = parsed(batchParams, request.params);
     const { wait: seconds } = parsed(manifestQuery, request.query);
     const found = await new BatchReader(service, asked.engine, n).find(seconds * 1000, asked.signal);

@@ -51,6 +51,7 @@ export class FeedService {
   readonly #options: FeedServiceOptions;
   readonly #slices = new Map<FeedEngine, Promise<SliceStore>>();
   readonly #stop = new AbortController();
+  readonly #closing = new AbortController();
   readonly #preparing: Promise<void>[] = [];
 
   constructor(options: FeedServiceOptions) {
@@ -68,6 +69,16 @@ export class FeedService {
       owed: options.owed ?? (() => []),
       cancel: (rollouts, project) => this.#cancel(rollouts, project),
     });
+  }
+
+  /** Aborts when the server begins to close. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** Ends all waiting requests. */
+  stopWaiting(): void {
+    this.#closing.abort(new TapedeckError('closed', 'this server is closing; send the same request to another one or again later'));
   }
 
   /** Errors: those of `FeedDirectory.engine`. */
@@ -173,6 +184,7 @@ export class FeedService {
   }
 
   async close(): Promise<void> {
+    this.stopWaiting();
     this.#stop.abort();
     await Promise.all(this.#preparing);
     await this.directory.close();

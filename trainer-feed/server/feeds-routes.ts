@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { entityId } from '../../events/fields.ts';
-import { foldOf } from '../feed/await-feed.ts';
 import { lastCut } from '../feed/decision-state.ts';
 import type { KnownFeed } from '../feed/feed-directory.ts';
 import { feedSpec } from '../feed/spec.ts';
@@ -31,8 +30,10 @@ export const feedsRoutes: FeedRoutes = (app, service) => {
   app.get(
     '/v1/feeds/:feed',
     described({ summary: 'Read a feed and its spec', params: feedParams, querystring: listQuery }),
-    async (request, reply) => {
-      const { engine, project } = feedOf(service, request, reply);
+    async (request) => {
+      const { feed } = parsed(feedParams, request.params);
+      const { project } = parsed(listQuery, request.query);
+      const engine = service.engine({ project, feed });
       return summaryOf(service.directory.list(project).find((each) => each.engine === engine) as KnownFeed);
     },
   );
@@ -43,9 +44,9 @@ export const feedsRoutes: FeedRoutes = (app, service) => {
     async (request, reply) => {
       const { feed } = parsed(feedParams, request.params);
       const { project, reason } = parsed(deleteQuery, request.query);
-      const { engine, signal } = feedOf(service, request, reply);
-      if (engine.fold?.decisions.deleted !== true) {
-        foldOf(engine);
+      const { fold } = service.engine({ project, feed });
+      if (fold?.decisions.deleted !== true) {
+        const { signal } = await feedOf(service, request, reply);
         await service.directory.remove({ project, feed }, reason ?? null, signal);
       }
       return { feed, deleted: true };

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { TapedeckError } from '../../base/errors.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { entityId } from '../../events/fields.ts';
+import { awaitFeed } from '../feed/await-feed.ts';
 import type { FeedEngine } from '../feed/engine.ts';
 import type { Requester } from '../feed/lease.ts';
 import type { Pending } from '../feed/status.ts';
@@ -60,13 +61,17 @@ export function parsed<S extends z.ZodType>(schema: S, value: unknown): z.output
   });
 }
 
-/** Aborts when the client goes away before the answer is complete. */
-export function clientSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
+/** Aborts when the client goes away before the answer is complete, or when the server closes: nobody waits any longer then. */
+export function requestSignal(reply: FastifyReply, closing: AbortSignal): AbortSignal {
+  const over = new AbortController();
+  const onClosing = (): void => over.abort(closing.reason);
+  closing.addEventListener('abort', onClosing, { once: true });
   reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) gone.abort(new TapedeckError('aborted', 'the client went away'));
+    closing.removeEventListener('abort', onClosing);
+    if (!reply.raw.writableFinished) over.abort(new TapedeckError('aborted', 'the client went away'));
   });
-  return gone.signal;
+  if (closing.aborted) onClosing();
+  return over.signal;
 }
 
 export type FeedRequest = {
@@ -76,12 +81,16 @@ export type FeedRequest = {
   readonly project: string;
 };
 
-/** The feed a request names. Errors: `not_found`, `not_ready`, `config_invalid`. */
-export function feedOf(service: FeedService, request: FastifyRequest, reply: FastifyReply): FeedRequest {
+/** A feed that is being opened is waited for so long, milliseconds. */
+const OPEN_MS = 10_000;
+
+/** The feed a request names, once it is open. Errors: `not_found`, `not_ready`, `config_invalid`, `feed_deleted`. */
+export async function feedOf(service: FeedService, request: FastifyRequest, reply: FastifyReply): Promise<FeedRequest> {
   const { feed } = parsed(feedParams, request.params);
   const { project } = parsed(z.looseObject(projectQuery), request.query);
   const engine = service.engine({ project, feed });
-  const signal = clientSignal(reply);
+  const signal = requestSignal(reply, service.closing);
+  await awaitFeed(engine, service.clock, OPEN_MS, () => true, signal);
   return { engine, project, signal, requester: { engine, clock: service.clock, random: service.random, signal } };
 }
 

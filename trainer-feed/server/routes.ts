@@ -13,5 +13,6 @@ export const feedRoutes: FastifyPluginAsync<{ readonly service: FeedService }> =
   app.addHook('onRoute', (route) => {
     route.bodyLimit ??= MAX_BODY_BYTES;
   });
+  app.addHook('preClose', async () => service.stopWaiting());
   for (const routes of [feedsRoutes, batchRoutes, trainerRoutes, statusRoutes]) routes(app, service);
 };

@@ -24,8 +24,7 @@ export const statusRoutes: FeedRoutes = (app, service) => {
     '/v1/feeds/:feed/status',
     described({ summary: 'Where a feed stands', params: feedParams, querystring: statusQuery }),
     async (request, reply) => {
-      const { engine, signal } = feedOf(service, request, reply);
-      await awaitFeed(engine, service.clock, 5_000, () => true, signal);
+      const { engine } = await feedOf(service, request, reply);
       return statusOf(engine, foldOf(engine), await endsOf(service), service.clock.nowMicros());
     },
   );
@@ -34,7 +33,7 @@ export const statusRoutes: FeedRoutes = (app, service) => {
     '/v1/feeds/:feed/capacity',
     described({ summary: 'How many rollouts producers may start', params: feedParams, querystring: capacityQuery }),
     async (request, reply) => {
-      const { engine, signal } = feedOf(service, request, reply);
+      const { engine, signal } = await feedOf(service, request, reply);
       const query = parsed(capacityQuery, request.query);
       let latest: Capacity | null = null;
       await awaitFeed(
@@ -42,7 +41,7 @@ export const statusRoutes: FeedRoutes = (app, service) => {
         service.clock,
         query.wait * 1000,
         (fold) => {
-          latest = capacityOf(fold, engine.origin.resolved, engine.yields, service.clock.nowMicros());
+          latest = capacityOf(fold, engine.origin.resolved, engine.yields);
           return latest.capacity === null || latest.capacity >= query.atLeast ? latest : null;
         },
         signal,
@@ -55,7 +54,7 @@ export const statusRoutes: FeedRoutes = (app, service) => {
     '/v1/feeds/:feed/cancellations',
     described({ summary: 'Rollouts that runners should stop, as server-sent events', params: feedParams, querystring: statusQuery }),
     async (request, reply) => {
-      const { engine, signal } = feedOf(service, request, reply);
+      const { engine, signal } = await feedOf(service, request, reply);
       foldOf(engine);
       const stream = new PassThrough({ highWaterMark: MAX_UNREAD });
       const end = (): void => void stream.end();

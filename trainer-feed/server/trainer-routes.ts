@@ -87,7 +87,7 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
     [`/v1/feeds/:feed/${path}`, described({ summary, params: feedParams, querystring: query, body })] as const;
 
   app.post(...route('leases', 'Lease the next batch for a step', leaseBody), async (request, reply) => {
-    const { engine, requester, signal } = feedOf(service, request, reply);
+    const { engine, requester, signal } = await feedOf(service, request, reply);
     const { holder: by, step: of, ttlSeconds, token: held, wait, ...plan } = parsed(leaseBody, request.body);
     const leased = await awaitFeed<Leased | 'end'>(
       engine,
@@ -111,9 +111,8 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
   });
 
   app.post(...route('commits', 'Commit a batch after its optimizer step', commitBody), async (request, reply) => {
-    const { engine, requester } = feedOf(service, request, reply);
+    const { engine, requester } = await feedOf(service, request, reply);
     const body = parsed(commitBody, request.body);
-    await opened(engine, service);
     if (body.metrics !== null) runOf(engine, body.run, 'metrics');
     const done = await commitBatch(body, requester);
     service.reached('feed-committed');
@@ -131,34 +130,30 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
   });
 
   app.post(...route('release', 'Give a lease back', releaseBody), async (request, reply) => {
-    const { engine, requester } = feedOf(service, request, reply);
+    const { requester } = await feedOf(service, request, reply);
     const body = parsed(releaseBody, request.body);
-    await opened(engine, service);
     await releaseLease(body, requester);
     return { released: true };
   });
 
   app.post(...route('checkpoints', 'Mark a checkpoint that can be resumed', checkpointBody), async (request, reply) => {
-    const { engine, requester } = feedOf(service, request, reply);
+    const { requester } = await feedOf(service, request, reply);
     const body = parsed(checkpointBody, request.body);
-    await opened(engine, service);
     await markCheckpoint(body, requester);
     return { marked: true };
   });
 
   app.post(...route('resume', 'Go on from a checkpoint', resumeBody), async (request, reply) => {
-    const { engine, requester } = feedOf(service, request, reply);
+    const { requester } = await feedOf(service, request, reply);
     const body = parsed(resumeBody, request.body);
-    await opened(engine, service);
     const resumed = await resumeFeed(body, requester);
     if (resumed.rewound) service.reached('feed-rewound');
     return resumed;
   });
 
   app.post(...route('policy', 'Say that new weights can be sampled from', policyBody), async (request, reply) => {
-    const { engine } = feedOf(service, request, reply);
+    const { engine } = await feedOf(service, request, reply);
     const { run, ...body } = parsed(policyBody, request.body);
-    await opened(engine, service);
     const { timeline } = foldOf(engine).decisions;
     const { feed, project } = engine.origin;
     await service.report({ type: 'policy.published', project, run: runOf(engine, run, 'a policy'), data: { ...body, timeline } }, [
@@ -169,13 +164,6 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
     return { version: body.version, timeline };
   });
 };
-
-const OPEN_MS = 30_000;
-
-/** A feed that is being opened is waited for. */
-async function opened(engine: FeedEngine, service: FeedService): Promise<void> {
-  await awaitFeed(engine, service.clock, OPEN_MS, () => true);
-}
 
 function runOf(engine: FeedEngine, given: string | null, what: string): string {
   const { runs } = engine.origin.resolved.spec;

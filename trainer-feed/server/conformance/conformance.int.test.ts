@@ -1,0 +1,31 @@
+/** The feed protocol against a server: one of our own, or the one that TAPEDECK_FEED_URL names. */
+import { after, before, describe } from 'node:test';
+import { startServer, temporaryFolder, type TestServer } from '../../../e2e/server.ts';
+import type { Under } from './conformance.ts';
+import { feedsContract } from './feeds.contract.ts';
+import { producersContract } from './producers.contract.ts';
+import { readingContract } from './reading.contract.ts';
+import { trainerContract } from './trainer.contract.ts';
+
+const given = process.env['TAPEDECK_FEED_URL'];
+
+describe('the feed protocol', () => {
+  let server: TestServer | null = null;
+  const folder = temporaryFolder('conformance');
+  const under: Under = { url: () => given ?? (server as TestServer).url };
+
+  before(async () => {
+    if (given !== undefined) return;
+    server = await startServer({ TAPEDECK_DATA: folder.path, TAPEDECK_ROLES: 'ingest,feed' });
+    await server.ready();
+  });
+  after(async () => {
+    await server?.kill();
+    folder.remove();
+  });
+
+  feedsContract(under);
+  readingContract(under);
+  trainerContract(under);
+  producersContract(under);
+});

@@ -1,0 +1,94 @@
+/** What a feed tells producers and onlookers. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FeedClient, refuses, type Contract } from './conformance.ts';
+
+type Capacity = { capacity: number | null; limit: number | null; queued: number; running: number; frees: string[] };
+
+export const producersContract: Contract = (under) => {
+  test('capacity is (maxOffPolicySteps + 1) x B less what is queued and running; a commit frees a batch; a wait ends when there is some', async () => {
+    const client = new FeedClient(under, 'capacity');
+    await client.produce({ seed: 21, groups: 8, size: 4 });
+    await client.create({ staleness: { maxOffPolicySteps: 1, strategy: 'drop' }, dropZeroAdvantage: false });
+    await client.slice(1);
+    const ask = async (query = ''): Promise<Capacity> => (await client.get(`/capacity${query}`)).json();
+    const full = await ask();
+    assert.deepEqual([full.limit, full.queued, full.running, full.capacity], [16, 32, 0, 0]);
+    assert.ok(
+      full.frees.some((text) => /commit of batch 1 frees 8/.test(text)),
+      full.frees.join(),
+    );
+    const waiting = ask('?wait=30&atLeast=1');
+    await client.step(1);
+    assert.equal((await waiting).capacity, 8, 'batch 2 holds 8; what is left is too old for batch 3, and no longer counts');
+    await client.step(2);
+    assert.equal((await ask()).capacity, 16);
+    const free = new FeedClient(under, 'unlimited');
+    await free.produce({ seed: 22, groups: 1, size: 2 });
+    await free.create({ staleness: { maxOffPolicySteps: null } });
+    assert.equal(((await free.get('/capacity')).json() as Capacity).capacity, null);
+  });
+
+  test('cancelled rollouts are told to those that follow', async () => {
+    const client = new FeedClient(under, 'cancel');
+    await client.produce({ seed: 23, groups: 2, size: 2 });
+    await client.create();
+    const stop = new AbortController();
+    const url = `${under.url()}/v1/feeds/${client.feed}/cancellations`;
+    await client.get('/status'); // it is open
+    const answer = await fetch(url, { signal: stop.signal });
+    assert.equal(answer.headers.get('content-type')?.split(';')[0], 'text/event-stream');
+    const ids = { run: client.run, group: 'late', rollout: 'to-be-stopped' };
+    const base = { v: 1, project: 'default', time: 1_750_000_002_000_000, ...ids };
+    const events = [
+      {
+        ...base,
+        id: '00000000-0000-8000-8000-0000000000a1',
+        type: 'rollout.started',
+        data: { group: { id: 'late', size: 2 }, work: { type: 'train' } },
+      },
+      { ...base, id: '00000000-0000-8000-8000-0000000000a2', type: 'rollout.cancelled', data: { reason: 'user' } },
+    ];
+    await client.fetch('POST', '/v1/events', { body: Buffer.from(JSON.stringify(events)), type: 'application/json' });
+    let text = '';
+    for await (const chunk of answer.body as unknown as AsyncIterable<Uint8Array>) {
+      text += Buffer.from(chunk).toString();
+      if (/\n\n/.test(text.slice(text.indexOf('event: cancel') + 1)) && text.includes('event: cancel')) break;
+    }
+    stop.abort();
+    const data = JSON.parse(/data: (.*)/.exec(text)?.[1] ?? '{}') as { run: string; rollout: string; reason: string };
+    assert.deepEqual([data.run, data.rollout, data.reason], [client.run, 'to-be-stopped', 'user']);
+  });
+
+  test('published weights and status', async () => {
+    const client = new FeedClient(under, 'status');
+    await client.produce({ seed: 24, groups: 6, size: 4 });
+    await client.create();
+    await client.step(1);
+    assert.deepEqual((await client.act('policy', { version: 1, uri: 'file:///w/1' })).json(), { version: 1, timeline: 0 });
+    type Status = { readonly policyVersion: number | null; readonly committed: number };
+    const ask = async (): Promise<Status> => (await client.get('/status')).json();
+    let status = await ask();
+    for (let i = 0; i < 500 && status.policyVersion !== 1; i++) status = await ask();
+    assert.deepEqual([status.policyVersion, status.committed], [1, 1]);
+    for (const name of [
+      'timeline',
+      'cut',
+      'ended',
+      'lease',
+      'next',
+      'depth',
+      'groups',
+      'oldestWaiting',
+      'staleness',
+      'frontier',
+      'checkpoints',
+      'left',
+      'silentProducers',
+    ])
+      assert.ok(name in status, name);
+    const all = new FeedClient(under, 'all-runs');
+    await all.post('/v1/feeds', { feed: all.feed, spec: { maxRowTokens: 10, batch: { by: 'groups', size: 1e6 } } });
+    refuses(await all.act('policy', { version: 1 }), 422, 'missing_field', /run is missing/);
+  });
+};
