@@ -43,6 +43,7 @@ export type RecorderOptions = {
   readonly onProblem?: ((problem: Problem | null) => void) | undefined;
   /** What a dead process left was delivered. */
   readonly onDrained?: ((drained: Drained) => void) | undefined;
+  /** For requests to the server. Default: node:http for events. */
   readonly fetch?: typeof fetch | undefined;
 };
 

@@ -126,7 +126,7 @@ export function encodeNumbered<T extends EventType>({ producer, seq, id, type, t
   writeText('data', out);
   encodeCbor(data, out);
   const length = out.length;
-  const event = length > MAX_EVENT_BYTES ? null : out.take();
+  const event = length > MAX_EVENT_BYTES ? null : kept(out.view());
   if (length > KEEP_BYTES) scratch = new ByteWriter(64 * 1024);
   if (event === null)
     throw new TapedeckError(
@@ -134,6 +134,22 @@ export function encodeNumbered<T extends EventType>({ producer, seq, id, type, t
       `the event has ${length} bytes, the limit is ${MAX_EVENT_BYTES}: split it into several events`,
     );
   return event;
+}
+
+/** Events lie side by side in blocks: a buffer of its own for each would keep the garbage collector busy. A block is let go with the last of its events. */
+const BLOCK_BYTES = 512 * 1024;
+let block = Buffer.alloc(0);
+let used = 0;
+
+function kept(event: Buffer): Uint8Array {
+  if (event.length > BLOCK_BYTES / 8) return Buffer.from(event);
+  if (used + event.length > block.length) {
+    block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+    used = 0;
+  }
+  event.copy(block, used);
+  used += event.length;
+  return block.subarray(used - event.length, used);
 }
 
 /** Puts other numbers into the copy of an event that begins at `at`. `head` has as many bytes as the one the event was encoded with. */

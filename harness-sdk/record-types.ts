@@ -1,4 +1,4 @@
-/** What the recording calls take: plain types, the same as the event schemas say (docs/events.md; check-types.ts holds them against the schemas). Times are integer microseconds. */
+/** What the recording calls take: plain types, the same as the event schemas say (docs/events.md). Times are integer microseconds. */
 
 export type Json = unknown;
 export type Extra = { readonly [key: string]: unknown };

@@ -11,6 +11,7 @@ import { httpPost, type Post } from './delivery/post.ts';
 import { appendRejected } from './delivery/rejected-file.ts';
 import { checkId, producerId } from './encode-event.ts';
 import { gatewayCall } from './gateway-keys.ts';
+import { pooledRandom } from './pooled-random.ts';
 import { addExitHook } from './exit-hooks.ts';
 import type { RolloutOptions, RunOptions } from './record-types.ts';
 import { openRun } from './run.ts';
@@ -27,8 +28,9 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const name = options.producer ?? 'harness';
   checkName(name);
   if (options.run !== undefined) checkId('run', options.run);
-  const newId = (): string => uuidV7(backgroundClock, systemRandom);
-  const post = httpPost({ url: checkedUrl(options.url), key: options.key, gzip: options.compression === 'gzip', requestMs: limits.requestMs, clock: backgroundClock, fetch: options.fetch ?? fetch }); // prettier-ignore
+  let random = pooledRandom(systemRandom);
+  const newId = (): string => uuidV7(backgroundClock, random);
+  const post = httpPost({ url: checkedUrl(options.url), key: options.key, gzip: options.compression === 'gzip', requestMs: limits.requestMs, clock: backgroundClock, fetch: options.fetch }); // prettier-ignore
 
   let open = openQueue({ options, limits, spool, name, newId, post });
   let owner = process.pid;
@@ -36,6 +38,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const queue = (): Queue => {
     if (process.pid === owner) return open;
     owner = process.pid;
+    random = pooledRandom(systemRandom);
     open = openQueue({ options, limits, spool, name, newId, post });
     return open;
   };

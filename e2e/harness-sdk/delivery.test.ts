@@ -225,6 +225,23 @@ test('a wrong address or key costs no event: they wait, the reason can be read, 
   await queue.delivery.close();
 });
 
+test('a server slower than a request may take is asked again; what it stored meanwhile counts once', async () => {
+  let slow = 3;
+  const late: typeof fetch = async (input, init) => {
+    const answered = await fetch(input, { ...init, signal: null });
+    if (slow-- > 0) await new Promise((_, reject) => init?.signal?.addEventListener('abort', () => reject(new Error('too late'))));
+    return answered;
+  };
+  const queue = openQueueUnderTest({ url: edge.url, seed: 16, fetch: late, limits: { requestMs: 5_000 } });
+  recordAll(queue, 'slow-', 10);
+  await queue.delivery.flush(20_000);
+  const { acked, duplicates } = queue.delivery.counters;
+  assert.deepEqual([acked, duplicates], [10, 10]);
+  assert.equal((await storedOf('slow-')).length, 10);
+  assert.ok(queue.problems.some((problem) => problem?.code === 'log_unavailable'));
+  await queue.delivery.close();
+});
+
 test('Retry-After is waited for, by new events and by flush alike', async () => {
   const asked: number[] = [];
   const busy: typeof fetch = async (input, init) => {

@@ -45,7 +45,7 @@ export function openQueueUnderTest(options: QueueOptions): QueueUnderTest {
   const delivery = openDelivery({
     session,
     producer: producerId('test', session),
-    post: httpPost({ url, key: undefined, gzip: seed % 2 === 0, requestMs: limits.requestMs, clock, fetch: options.fetch ?? fetch }),
+    post: httpPost({ url, key: undefined, gzip: seed % 2 === 0, requestMs: limits.requestMs, clock, fetch: options.fetch }),
     clock,
     random,
     limits,

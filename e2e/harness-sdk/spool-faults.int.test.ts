@@ -121,6 +121,24 @@ describe('damage', () => {
     assert.equal(stored.at(-1)?.seq, 39);
   });
 
+  test('more numbers than fit into one request are lost: all are stepped over, under the same producer', async () => {
+    const spool = join(folder.path, 'many');
+    const queue = openQueueUnderTest({ url: edge.url, seed: 1, fetch: away, limits: { closeMs: 1 }, spool: { folder: spool, segmentBytes: 200_000, drain: false } }); // prettier-ignore
+    for (let i = 0; i < 26_000; i++) {
+      queue.record(`many-${i}`);
+      if (i % 500 === 499) await queue.delivery.persist(10_000);
+    }
+    await queue.delivery.close();
+    const files = readdirSync(join(spool, queue.session)).filter((name) => name.endsWith('.seg')).map((name) => join(spool, queue.session, name)); // prettier-ignore
+    for (const file of files.slice(1, -1)) rmSync(file);
+    const { drained } = await drain(spool);
+    const stored = await storedOf('many-');
+    assert.equal(stored.length, drained[0]?.acked);
+    assert.ok((drained[0]?.lost ?? 0) > 20_000, `${drained[0]?.lost}`);
+    assert.equal(new Set(stored.map(({ producer }) => producer)).size, 1);
+    assert.equal(stored.at(-1)?.seq, 25_999);
+  });
+
   test('files of another kind, and a session of another machine, are left alone', async () => {
     const spool = join(folder.path, 'foreign');
     await leftover(spool, 'foreign-', 5, 1 << 20);

@@ -130,7 +130,11 @@ test('any program that takes a fetch can be recorded', async () => {
   const answer = (await response.json()) as OpenAI.ChatCompletion;
   assert.equal(answer.choices[0]?.message.content, '6 + 6 = 12');
   assert.equal(await (await fetching(`${world.engine.url}/v1/models`)).json().then((list) => (list as { object: string }).object), 'list');
+  const asked = await fetching(
+    new Request(`${world.engine.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body }),
+  );
+  assert.equal(((await asked.json()) as OpenAI.ChatCompletion).choices[0]?.message.content, '6 + 6 = 12');
   const { calls } = await recorded(trace);
-  assert.equal(calls.length, 1);
+  assert.equal(calls.length, 2);
   trace.end();
 });

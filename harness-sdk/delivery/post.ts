@@ -2,10 +2,12 @@
 import { gzip } from 'node:zlib';
 import type { Clock } from '../../base/clock.ts';
 import { withDeadline } from '../../base/deadline.ts';
+import { TapedeckError } from '../../base/errors.ts';
 import { writeHead } from '../../events/codec/cbor-encode.ts';
 import { MAJOR } from '../../events/codec/cbor-head.ts';
 import { ByteWriter } from '../../base/byte-writer.ts';
 import { answerOf, type Answer } from './answer.ts';
+import { fetchTransport, nodeTransport } from './transport.ts';
 
 export type Post = (body: Buffer, signal: AbortSignal) => Promise<Answer>;
 export type PostOptions = {
@@ -14,7 +16,8 @@ export type PostOptions = {
   readonly gzip: boolean;
   readonly requestMs: number;
   readonly clock: Clock;
-  readonly fetch: typeof fetch;
+  /** Default: node:http. */
+  readonly fetch?: typeof fetch | undefined;
 };
 
 export function httpPost(options: PostOptions): Post {
@@ -22,6 +25,7 @@ export function httpPost(options: PostOptions): Post {
   const headers: Record<string, string> = { 'content-type': 'application/cbor', accept: 'application/json' };
   if (options.key !== undefined) headers['authorization'] = `Bearer ${options.key}`;
   if (options.gzip) headers['content-encoding'] = 'gzip';
+  const transport = options.fetch === undefined ? nodeTransport() : fetchTransport(options.fetch);
   return async (body, signal) => {
     try {
       return await withDeadline(
@@ -29,15 +33,8 @@ export function httpPost(options: PostOptions): Post {
         options.requestMs,
         `the answer of ${target.origin}`,
         async (within) => {
-          const sent = options.gzip ? await gzipped(body) : body;
-          const response = await options.fetch(target, {
-            method: 'POST',
-            headers,
-            body: sent as Uint8Array<ArrayBuffer>,
-            signal: within,
-            redirect: 'manual',
-          });
-          return answerOf(response.status, await response.text(), response.headers.get('retry-after'));
+          const { status, body: text, retryAfter } = await transport(target, headers, options.gzip ? await gzipped(body) : body, within);
+          return answerOf(status, text, retryAfter);
         },
         signal,
       );
@@ -73,6 +70,6 @@ function gzipped(body: Buffer): Promise<Buffer> {
 
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const cause = error.cause as NodeJS.ErrnoException | undefined;
-  return cause?.code ?? cause?.message ?? error.message;
+  const { code, cause } = error as NodeJS.ErrnoException & { cause?: NodeJS.ErrnoException };
+  return cause?.code ?? cause?.message ?? (error instanceof TapedeckError ? error.message : (code ?? error.message));
 }

@@ -65,6 +65,7 @@ const HURRIED_PAUSE_MS = 500;
 const MAX_FAILURES_OF_ONE = 8;
 const FAILURES_BEFORE_SPLIT = 3;
 const MAX_VOIDS = 10_000;
+const MAX_LOST_AT_ONCE = 10_000;
 const MAX_RENEWALS = 3;
 const STOPPED = new Error('the sender was stopped');
 
@@ -154,6 +155,7 @@ async function step(ports: SenderPorts, state: State, signal: AbortSignal): Prom
   if (batch === null) return pause(ports, state, MAX_PAUSE_MS);
   if (batch.lost > 0) return await lose(ports, state, from, batch.lost);
   if (batch.events.length === 0) return { ms: FIRST_PAUSE_MS, isAsked: false };
+  if (state.stepOver && from - state.counted > MAX_VOIDS) return await stepAhead(ports, state, from, signal);
   const isNew = from >= state.sent;
   const voids = voidsBefore(ports, state, from);
   const { body, starts } = bodyOf([...voids, ...batch.events]);
@@ -195,7 +197,7 @@ async function settled(ports: SenderPorts, state: State, sent: Sent, duplicates:
   const numbering = refused.find(({ code }) => code === 'producer_gap' || code === 'producer_fenced');
   if (numbering !== undefined) {
     const problem: Problem = { code: numbering.code as Problem['code'], message: numbering.message };
-    if (numbering.code === 'producer_gap' && !state.triedStepping && state.counted < from && from - state.counted <= MAX_VOIDS) {
+    if (numbering.code === 'producer_gap' && !state.triedStepping && state.counted < from) {
       state.stepOver = true;
       state.triedStepping = true;
       return NONE;
@@ -246,7 +248,8 @@ async function smaller(ports: SenderPorts, state: State, { from, events }: Sent,
   return NONE;
 }
 
-async function lose(ports: SenderPorts, state: State, from: number, count: number): Promise<Pause> {
+async function lose(ports: SenderPorts, state: State, from: number, lost: number): Promise<Pause> {
+  const count = Math.min(lost, MAX_LOST_AT_ONCE);
   const message = 'the spool record of this event cannot be read any more';
   await ports.reject(Array.from({ length: count }, (_, i) => ({ seq: from + i, code: 'log_corrupt', message, event: null })));
   ports.source.settle(from + count, { acked: 0, duplicates: 0, rejected: count });
@@ -255,9 +258,22 @@ async function lose(ports: SenderPorts, state: State, from: number, count: numbe
 }
 
 function voidsBefore(ports: SenderPorts, state: State, from: number): Uint8Array[] {
-  if (!state.stepOver || state.counted >= from || from - state.counted > MAX_VOIDS) return [];
+  if (!state.stepOver || state.counted >= from) return [];
   const { head, base } = state.numbers ?? { head: ports.producer, base: 0 };
   return voidsOf(head, base, Math.max(state.counted, base), from, () => ports.newId());
+}
+
+/** Numbers to step over that are too many to go along with events. */
+async function stepAhead(ports: SenderPorts, state: State, from: number, signal: AbortSignal): Promise<Pause> {
+  const to = state.counted + MAX_VOIDS;
+  const answer = await ports.post(bodyOf(voidsBefore(ports, state, to)).body, signal);
+  if (answer.kind === 'settled') {
+    state.counted = to;
+    return NONE;
+  }
+  if (answer.kind === 'fenced') return renew(ports, state, from, answer.problem);
+  ports.onProblem(answer.problem);
+  return pause(ports, state, MAX_PAUSE_MS);
 }
 
 /** Goes on under a new producer id from `from` on. */

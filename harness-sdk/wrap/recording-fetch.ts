@@ -3,6 +3,7 @@
  * aborts as they come. Recording never throws into it.
  */
 import { createHash } from 'node:crypto';
+import { TapedeckError } from '../../base/errors.ts';
 import type { ErrorInfo } from '../record-types.ts';
 import { currentTrace } from '../current-trace.ts';
 import { errorInfo } from '../error-info.ts';
@@ -37,7 +38,7 @@ export function recordingFetch(base: typeof fetch = fetch, options: RecordingOpt
   rememberTraces();
   return async (input, init) => {
     const trace = options.trace ?? currentTrace();
-    const begun = trace === undefined ? null : begin(trace, input, init);
+    const begun = trace === undefined ? null : await begin(trace, input, init);
     if (trace === undefined || begun === null) return await base(input, init);
     // an abort while waiting is for the request itself to report
     await trace.ready(init?.signal ?? undefined).catch(() => {});
@@ -83,13 +84,15 @@ type Begun = {
 };
 
 /** Null when there is nothing to record. */
-function begin(trace: Trace, input: Parameters<typeof fetch>[0], init: Parameters<typeof fetch>[1]): Begun | null {
+async function begin(trace: Trace, input: Parameters<typeof fetch>[0], init: Parameters<typeof fetch>[1]): Promise<Begun | null> {
   try {
     const url = new URL(input instanceof Request ? input.url : input);
     const dialect = PATHS.find(([path]) => path.test(url.pathname))?.[1];
     const method = init?.method ?? (input instanceof Request ? input.method : 'GET');
-    const text = bodyText(init?.body);
-    if (dialect === undefined || method.toUpperCase() !== 'POST' || text === null) return null;
+    if (dialect === undefined || method.toUpperCase() !== 'POST') return null;
+    const text = input instanceof Request && init?.body === undefined ? await input.clone().text() : bodyText(init?.body);
+    if (text === null)
+      throw new TapedeckError('wrong_type', 'the body of a call to a model server is neither text nor bytes: it passed by unrecorded');
     const body: unknown = JSON.parse(text);
     if (!isMap(body)) return null;
     const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : undefined));
