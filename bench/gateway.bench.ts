@@ -69,7 +69,7 @@ await load({ ...plan, url: engine.url + path, streams: 16, calls: 1 });
 if (values.only === undefined) report('direct', await load({ ...plan, url: engine.url + path }), {});
 for (const kind of ['proxy', 'gateway'] as const) {
   if (values.only !== undefined && values.only !== kind) continue;
-  const child = fork(new URL('gateway-server.ts', import.meta.url), [kind, engine.url], { execArgv: [...(process.env['BENCH_PROF'] ? ['--cpu-prof', '--cpu-prof-dir=/tmp/prof'] : []), '--max-semi-space-size=64', '--disable-warning=ExperimentalWarning'] }); // prettier-ignore
+  const child = fork(new URL('gateway-server.ts', import.meta.url), [kind, engine.url], { execArgv: [...(process.env['BENCH_PROF'] ? (process.env['BENCH_PROF'] as string).split(' ') : []), '--max-semi-space-size=64', '--disable-warning=ExperimentalWarning'] }); // prettier-ignore
   const [listening] = (await once(child, 'message')) as [Extract<GatewaySaid, { kind: 'listening' }>];
   const target = { ...plan, url: `http://127.0.0.1:${listening.port}${path}`, headers: { authorization: `Bearer ${listening.key}` } };
   await load({ ...target, streams: 32, calls: 1, tokens: 50 });

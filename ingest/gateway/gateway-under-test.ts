@@ -34,6 +34,8 @@ export type TestGateway = {
   readonly blobs: BlobStore;
   readonly registry: Registry;
   tap: AppendTap;
+  /** Told about each read of the log. */
+  onRead: (partition: number, from: number) => void;
   /** Posts JSON (or the very text) and answers status, headers and body. */
   post(
     path: string,
@@ -75,14 +77,7 @@ export async function openGateway(options: TestGatewayOptions): Promise<TestGate
     const blobs = await openDirectoryBlobs({ directory: join(directory, 'blobs'), clock: systemClock, random: systemRandom });
     const upstreams = readUpstreams(options.upstreams, () => 'upstream-key');
     if (!upstreams.ok) throw new Error(upstreams.error.message);
-    const tapped: EventLog = {
-      ...log,
-      partitions: log.partitions,
-      append: async (partition, records, signal) => {
-        await edge.tap(partition, records);
-        return log.append(partition, records, signal);
-      },
-    };
+    const tapped = tappedLog(log, edge);
     const registry = new Registry();
     const gateway = await createGateway({
       log: tapped,
@@ -124,6 +119,7 @@ export async function openGateway(options: TestGatewayOptions): Promise<TestGate
       return running.registry;
     },
     tap: () => {},
+    onRead: () => {},
     post,
     rollout: async (body = {}) => {
       const made = await post('/v1/rollouts', { run: 'run-1', ...body });
@@ -146,6 +142,21 @@ export async function openGateway(options: TestGatewayOptions): Promise<TestGate
   };
   running = await start();
   return edge;
+}
+
+function tappedLog(log: EventLog, taps: Pick<TestGateway, 'tap' | 'onRead'>): EventLog {
+  return {
+    ...log,
+    partitions: log.partitions,
+    read: (partition, from, options) => {
+      taps.onRead(partition, from);
+      return log.read(partition, from, options);
+    },
+    append: async (partition, records, signal) => {
+      await taps.tap(partition, records);
+      return log.append(partition, records, signal);
+    },
+  };
 }
 
 const postJson = async (url: string, body: unknown, headers: Readonly<Record<string, string>>): ReturnType<TestGateway['post']> => {

@@ -48,6 +48,9 @@ export type GatewayOptions = {
 
 export type Gateway = { readonly plugin: FastifyPluginAsync; close(): Promise<void> };
 
+/** Images that come again with every turn are stored once. */
+const OPAQUE_BYTES = 4096;
+
 /** Register `plugin` on the server; close the server first, then the gateway. */
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { log, blobs, clock, random, secret } = options;
@@ -64,7 +67,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     clock,
     tombstones: options.tombstones,
     producers,
-    limits: { ...ACCEPT_LIMITS, ...options.acceptLimits },
+    limits: { ...ACCEPT_LIMITS, opaqueBytes: OPAQUE_BYTES, ...options.acceptLimits },
     onFailure: onFault,
   };
   const append = { accept, random, durableMs: limits.durableMs };

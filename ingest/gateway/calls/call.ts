@@ -3,6 +3,7 @@ import type { Message } from '../dialects/dialect.ts';
 import type { TraceState } from '../traces/state.ts';
 import type { Upstream } from '../upstreams/pool.ts';
 import type { Inbound } from './inbound.ts';
+import type { Ladder } from './ladder.ts';
 import type { Outbound } from './outbound.ts';
 import type { Attempt } from './outcome.ts';
 
@@ -27,4 +28,6 @@ export type Sent = {
   readonly outbound: Outbound;
   readonly model: string;
   readonly attempts: readonly Attempt[];
+  /** Set when the request is on its way. */
+  ladder: Ladder | null;
 };

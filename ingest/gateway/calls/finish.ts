@@ -6,13 +6,15 @@ import { isTapedeckError, type ErrorCode } from '../../../base/errors.ts';
 import type { Clock } from '../../../base/clock.ts';
 import type { Random } from '../../../base/random.ts';
 import { uuidV7 } from '../../../base/uuid.ts';
+import { ByteWriter } from '../../../base/byte-writer.ts';
+import { cborToJson, toJson } from '../../../events/codec/cbor-to-json.ts';
 import type { Exchange, ExchangePlan } from '../graph/exchange.ts';
 import { nodeEvents } from '../graph/node-events.ts';
 import { planExchange } from '../graph/plan-exchange.ts';
 import { applyNodes } from '../graph/trace-graph.ts';
 import type { PolicyVersions } from '../policy-versions.ts';
 import { appendDrafts, type AppendOptions } from '../record/append.ts';
-import type { Draft } from '../record/draft.ts';
+import { Encoded, type Draft } from '../record/draft.ts';
 import { noteCall, type TraceState } from '../traces/state.ts';
 import { callData } from './call-data.ts';
 import type { Call, Sent } from './call.ts';
@@ -39,8 +41,7 @@ export async function finishCall(finished: Finished, ports: FinishPorts): Promis
   const { trace } = finished.call;
   return inTurn(trace, async () => {
     await storePending(trace, ports);
-    const { drafts, apply } = plan(finished, ports);
-    trace.pending = { drafts, apply };
+    trace.pending = plan(finished, ports);
     await storePending(trace, ports);
   });
 }
@@ -60,7 +61,7 @@ export async function storePending(trace: TraceState, ports: Pick<FinishPorts, '
   const { pending } = trace;
   if (pending === null) return;
   try {
-    await appendDrafts(pending.drafts, ports.append);
+    await appendDrafts(pending.drafts, ports.append, pending.smaller);
   } catch (error) {
     if (isTapedeckError(error, ...REFUSALS)) trace.pending = null;
     throw error;
@@ -69,9 +70,9 @@ export async function storePending(trace: TraceState, ports: Pick<FinishPorts, '
   pending.apply();
 }
 
-function plan({ call, sent, outcome, limit, responseId }: Finished, ports: FinishPorts): { drafts: Draft[]; apply: () => void } {
-  const { trace } = call;
-  const planned = planSafely(trace, exchangeOf(call, outcome), ports);
+function plan({ call, sent, outcome, limit, responseId }: Finished, ports: FinishPorts): NonNullable<TraceState['pending']> {
+  const { trace, inbound } = call;
+  const planned = planSafely(trace, exchangeOf(call, sent, outcome), ports);
   const published = ports.policies.at(trace.scope.project, trace.scope.run);
   const facts = { call, sent, outcome, plan: planned, published, responseId, ...(limit !== undefined && { limit }) };
   const { data, spliced } = callData(facts);
@@ -87,11 +88,23 @@ function plan({ call, sent, outcome, limit, responseId }: Finished, ports: Finis
   drafts.push(draft('call.recorded', outcome.end, { ...data, request: spliced.request, response: spliced.response ?? data.response }));
   return {
     drafts,
+    // thousands of small values cannot leave a record for the blob store, one text can
+    smaller: () => {
+      const call = drafts.at(-1) as Draft;
+      return [...drafts.slice(0, -1), { ...call, data: { ...call.data, request: inbound.text, response: textOf(call.data['response']) } }];
+    },
     apply: () => {
       applyNodes(trace.graph, planned.nodes);
       noteCall(trace, data);
     },
   };
+}
+
+function textOf(response: unknown): unknown {
+  if (!(response instanceof Encoded)) return response === undefined || typeof response === 'string' ? response : toJson(response);
+  const out = new ByteWriter(response.bytes.length);
+  cborToJson(response.bytes, 0, response.bytes.length, out, { streams: false });
+  return out.view().toString('utf8');
 }
 
 /** A plan that would break the identity of tokens is a fault of ours: the texts are kept, without tokens, and say so. */
@@ -106,15 +119,16 @@ function planSafely(trace: TraceState, exchange: Exchange, { onFault }: FinishPo
   }
 }
 
-function exchangeOf(call: Call, outcome: Outcome): Exchange {
+function exchangeOf(call: Call, sent: Sent | null, outcome: Outcome): Exchange {
   const { inbound, messages, isRetry, start } = call;
   const { nodes } = inbound.endpoint;
   const hasNodes = nodes !== 'none';
+  const promptIds = hasNodes ? (outcome.tokens?.promptIds?.take() ?? null) : null;
   return {
     tools: inbound.ask.tools,
     messages: nodes === 'messages' ? messages : null,
-    promptIds: hasNodes ? (outcome.tokens?.promptIds?.take() ?? null) : null,
-    spans: null,
+    promptIds,
+    spans: promptIds === null ? null : (sent?.ladder?.spans(promptIds) ?? null),
     choices: hasNodes ? choicesOf(outcome, nodes === 'messages') : [],
     start,
     end: outcome.end,

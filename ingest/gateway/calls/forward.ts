@@ -9,6 +9,7 @@ import type { Call, Sent } from './call.ts';
 import { spokenAt, urlAt } from './endpoints.ts';
 import { contentTypeOf, upstreamHeaders, type PlainHeaders } from './harness-headers.ts';
 import type { HarnessOut } from './out.ts';
+import { startLadder } from './ladder.ts';
 import { outboundOf } from './outbound.ts';
 import type { Attempt, CallError } from './outcome.ts';
 import { createBodyRelay } from './relay-body.ts';
@@ -78,7 +79,7 @@ export async function forward(input: ForwardInput): Promise<Forwarded> {
       refusal ??= outbound.error;
       continue;
     }
-    const sent: Sent = { upstream, outbound: outbound.value, model, attempts: [...attempts] };
+    const sent: Sent = { upstream, outbound: outbound.value, model, attempts: [...attempts], ladder: null };
     const began = input.ports.clock.monotonicMs();
     const tried = await attempt(input, sent, i < candidates.length - 1);
     if (tried.kind === 'relayed') return tried;
@@ -102,14 +103,16 @@ function attempt(input: ForwardInput, sent: Sent, hasMore: boolean): Promise<Tri
   const over = new AbortController();
   const finish = (tried: Tried): void => {
     over.abort(OVER);
+    sent.ladder?.stop();
     control.current = null;
     resolve(tried);
   };
+  const own = upstreamHeaders(headers, settings, call.trace.scope.trace);
   const exchange: UpstreamExchange = upstream.http.send(
     {
       method: 'POST',
       url: urlAt(settings, outbound.dialect.name),
-      headers: upstreamHeaders(headers, settings, call.trace.scope.trace),
+      headers: own,
       body: outbound.body,
       ...timeoutsOf(settings),
     },
@@ -134,6 +137,7 @@ function attempt(input: ForwardInput, sent: Sent, hasMore: boolean): Promise<Tri
       },
     },
   );
+  sent.ladder = startLadder(call, upstream, outbound, own);
   control.current = exchange;
   if (control.stopped !== null) exchange.abort(control.stopped);
   out.onGone = () => {

@@ -195,6 +195,31 @@ test('of several signatures of one block the last counts, as in the official cli
   assert.deepEqual(fold.answer().choices[0]?.message['provider_state'], [{ type: 'thinking', thinking: '', signature: 'b' }]);
 });
 
+test('summaries and texts of reasoning are lines of their own, as they are in the whole answer', () => {
+  const delta = (type: string, fields: JsonObject): JsonObject => ({ type: `response.${type}.delta`, output_index: 0, ...fields });
+  const item = {
+    type: 'reasoning',
+    id: 'rs',
+    summary: [
+      { type: 'summary_text', text: 'one' },
+      { type: 'summary_text', text: 'two' },
+    ],
+  };
+  const done = { type: 'response.completed', response: { id: 'r', status: 'completed', output: [item] } };
+  const events = stream(
+    { type: 'response.output_item.added', output_index: 0, item: { type: 'reasoning', id: 'rs', summary: [] } },
+    delta('reasoning_summary_text', { summary_index: 0, delta: 'o' }),
+    delta('reasoning_summary_text', { summary_index: 0, delta: 'ne' }),
+    delta('reasoning_summary_text', { summary_index: 1, delta: 'two' }),
+    { type: 'response.output_item.done', output_index: 0, item },
+    done,
+  );
+  const fold = createAnswerFold('openai.responses');
+  const told = eventsOf(events).flatMap((event) => [...value(fold.add(event)).deltas]);
+  assert.equal(told.map((one) => (one.type === 'reasoning' ? one.text : '')).join(''), 'one\ntwo');
+  assert.equal(fold.answer().choices[0]?.message['reasoning_content'], 'one\ntwo');
+});
+
 test('blocks and items that were never opened are malformed', () => {
   const start = { type: 'message_start', message: { id: 'm', model: 'm', content: [], usage: {} } };
   const events: JsonObject[] = [
@@ -287,6 +312,9 @@ test('equal messages have equal hashes, others have not', () => {
   assert.equal(hashes.size, different.length + 1);
   const big = (digits: string): JsonObject => ({ role: 'assistant', tool_calls: [{ id: 'a', name: 'f', arguments: `{"n":${digits}}` }] });
   assert.notEqual(canonicalHash(comparable(big('9007199254740993') as never)), canonicalHash(comparable(big('9007199254740992') as never)));
+  const image = { type: 'image_url', image_url: { url: 'https://e.org/a.png' } };
+  const marked = { ...image, cache_control: { type: 'ephemeral' } };
+  assert.equal(messageHash({ role: 'user', content: [marked, image] }), messageHash({ role: 'user', content: [image, image] }));
   const cached = { role: 'user', content: [{ type: 'text', text: 'hi', cache_control: { type: 'ephemeral' } }] };
   assert.equal(messageHash(cached), messageHash({ role: 'user', content: 'hi' }));
 });

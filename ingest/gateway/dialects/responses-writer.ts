@@ -234,6 +234,7 @@ function closeCall(state: State, call: Call, frames: OutFrame[]): void {
 
 function closeAll(state: State, frames: OutFrame[]): void {
   begin(state, frames);
+  if (state.items === 0) ensureItem(state, 'message', frames); // an answer that says nothing is an empty message
   closeItem(state, frames);
   if (state.foreign.length > 0) {
     ensureItem(state, 'reasoning', frames);

@@ -241,6 +241,22 @@ test('what asks for nothing, or changes no answer, is left out', () => {
   assert.equal(refusal({ model: 'm', input: 'x', truncation: 'disabled', background: false, metadata: { a: 'b' }, reasoning: { summary: 'auto' } }, RESPONSES, MESSAGES), 'max_tokens'); // prettier-ignore
 });
 
+test('a history goes back to its own provider as it came', () => {
+  const blocks: Json = [{ type: 'redacted_thinking', data: 'x' }, { type: 'text', text: 'a' }, { type: 'text', text: 'b' }, { type: 'tool_use', id: 't', name: 'f', input: {} }, { type: 'text', text: 'c' }]; // prettier-ignore
+  for (const content of [blocks, [blocks[0] as Json, blocks[1] as Json], [blocks[1] as Json, blocks[2] as Json]]) {
+    const body = { model: 'm', max_tokens: 5, messages: [{ role: 'assistant', content }] };
+    assert.deepEqual(told(body, MESSAGES, MESSAGES), body);
+  }
+  const reasoning = { type: 'reasoning', id: 'rs', summary: [], encrypted_content: 'x' };
+  const call = { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' };
+  for (const input of [
+    [reasoning, call],
+    [call, reasoning, { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'a' }] }],
+  ]) {
+    assert.deepEqual(told({ model: 'm', input }, RESPONSES, RESPONSES), { model: 'm', input });
+  }
+});
+
 test('a request of the same dialect keeps the fields that are not interpreted', () => {
   const cases: [DialectName, JsonObject][] = [
     [CHAT, { model: 'm', messages: [], stream: true, stream_options: { include_usage: true, x: 1 }, chat_template_kwargs: { a: 1 }, return_token_ids: true, seed: 1 }],

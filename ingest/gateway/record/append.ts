@@ -22,13 +22,16 @@ const FIRST_WAIT_MS = 20;
 const LONGEST_WAIT_MS = 1_000;
 
 /**
- * Resolves when all drafts are durable. Throws what refuses them (`event_too_large`, `run_deleted` …; then nothing was stored), or the last failure of the store
+ * `smaller` are the same events in a form with fewer values, for when the drafts are too large even so. Resolves when all are durable. Throws what refuses them (`event_too_large`, `run_deleted` …; then nothing was stored), or the last failure of the store
  * (`append_unclear` and others; then they may or may not be in the log).
  */
-export async function appendDrafts(drafts: readonly Draft[], { accept, random, durableMs }: AppendOptions): Promise<void> {
-  const writer = new ByteWriter(4096);
-  encodeDrafts(drafts, writer);
-  const plan = await planned(writer.view(), accept);
+export async function appendDrafts(
+  drafts: readonly Draft[],
+  { accept, random, durableMs }: AppendOptions,
+  smaller: (() => readonly Draft[]) | null = null,
+): Promise<void> {
+  const plan = (await planned(drafts, accept, smaller !== null)) ?? (await planned((smaller as () => readonly Draft[])(), accept, false));
+  if (plan === null) throw new TapedeckError('internal', 'an event was neither planned nor refused');
   const { clock } = accept;
   const end = clock.monotonicMs() + durableMs;
   for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
@@ -40,15 +43,18 @@ export async function appendDrafts(drafts: readonly Draft[], { accept, random, d
   }
 }
 
-async function planned(bytes: Uint8Array, accept: AcceptContext): Promise<Plan> {
+/** Null when an event is too large and the caller has another form of it. */
+async function planned(drafts: readonly Draft[], accept: AcceptContext, mayFail: boolean): Promise<Plan | null> {
+  const writer = new ByteWriter(4096);
+  encodeDrafts(drafts, writer);
   for (const valueBytes of [accept.limits.valueBytes, ...SMALLER_VALUES]) {
     const limits = { ...accept.limits, valueBytes: Math.min(valueBytes, accept.limits.valueBytes) };
-    const plan = await planBody(bytes, 'cbor', { ...accept, limits }, new ByteWriter(0));
+    const plan = await planBody(writer.view(), 'cbor', { ...accept, limits }, new ByteWriter(0));
     if (!plan.ok) throw new TapedeckError(plan.error.code, plan.error.message);
     const [refused] = plan.value.rejected;
     if (refused === undefined) return plan.value;
     const isLast = valueBytes === SMALLER_VALUES.at(-1);
-    if (refused.code !== 'event_too_large' || isLast) throw new TapedeckError(refused.code, refused.message);
+    if (refused.code !== 'event_too_large' || (isLast && !mayFail)) throw new TapedeckError(refused.code, refused.message);
   }
-  throw new TapedeckError('internal', 'an event was neither planned nor refused');
+  return null;
 }

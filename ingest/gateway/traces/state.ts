@@ -46,7 +46,7 @@ export type TraceState = {
   /** Plans and appends of one trace run one after another. */
   tail: Promise<unknown>;
   /** Events of which nobody knows whether they are in the log: stored again, with the same ids, before anything else of the trace. */
-  pending: { readonly drafts: readonly Draft[]; readonly apply: () => void } | null;
+  pending: { readonly drafts: readonly Draft[]; readonly smaller: () => readonly Draft[]; readonly apply: () => void } | null;
   /** Ends a call that is under way, and says why. */
   readonly inFlight: Set<(reason: Stopped) => void>;
 };

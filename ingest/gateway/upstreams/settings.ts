@@ -30,6 +30,8 @@ const upstream = z.strictObject({
     .prefault({}),
   /** Where an answer says which weights made it: a response header, or a field of the body or of a choice (dots go down). Missing = the last policy.published. */
   policyVersion: z.strictObject({ header: z.string().min(1).optional(), field: z.string().min(1).optional() }).default({}),
+  /** Ask /tokenize for the places of the messages in the prompt (vLLM), beside the generation. */
+  ladder: z.boolean().default(false),
   /** Ask for token ids and log-probabilities. Default: for vllm and sglang. */
   tokens: z.boolean().optional(),
   stopUpstreamOnDisconnect: z.boolean().default(true),
