@@ -8,6 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export type TestServer = {
   readonly url: string;
   readonly pid: number;
+  /** Resolves when it has ended, however. */
+  readonly gone: Promise<number | null>;
   /** What it wrote so far (stdout and stderr). */
   output(): string;
   /** Waits until /readyz answers 200; throws with the output after `ms`. */
@@ -57,6 +59,7 @@ function testServer(child: ChildProcess, url: string, gone: Promise<number | nul
   return {
     url,
     pid,
+    gone,
     output,
     ready: (ms = 60_000) => waitReady(url, ms, output),
     children: () => descendants(pid),

@@ -6,6 +6,8 @@ export type AcceptLimits = {
   readonly eventBytes: number;
   /** Values longer than this leave the event for the blob store. */
   readonly valueBytes: number;
+  /** Data URLs and base64 longer than this leave the event, too. Missing: only by `valueBytes`. */
+  readonly opaqueBytes?: number;
   /** How long the blob store and the log may take before the answer is 503, milliseconds. */
   readonly storeMs: number;
 };

@@ -166,7 +166,7 @@ function refusalOf(rules: PlanRules, event: Envelope, topic: Topic): Problem | n
 
 /** Moves large values out, then holds the rest against the record limit. */
 function fit(limits: AcceptLimits, slice: Uint8Array): Result<{ slice: Uint8Array; blobs: readonly Blob[] }> {
-  const small = slice.length > limits.valueBytes ? externalize(slice, limits.valueBytes) : null;
+  const small = externalize(slice, limits.valueBytes, limits.opaqueBytes);
   const fitted = small ?? { slice, blobs: [] };
   if (fitted.slice.length <= limits.eventBytes) return ok(fitted);
   const message =

@@ -81,3 +81,22 @@ test('a slice with values outside cannot be decoded; a wrong blob is found', asy
   await assert.rejects(internalize(out.slice, () => Promise.resolve(new Uint8Array(3))), (e) => isTapedeckError(e, 'blob_corrupt')); // prettier-ignore
   assert.throws(() => blobHandles(Buffer.from('da74617065a161616162', 'hex')), (e) => isTapedeckError(e, 'invalid_cbor')); // prettier-ignore
 });
+
+test('a data URL or base64 leaves earlier than a text that people read', async () => {
+  const base64 = Buffer.alloc(60, 250).toString('base64');
+  const event = {
+    data: {
+      url: `data:image/png;base64,${'#'.repeat(60)}`,
+      bare: base64,
+      prose: 'word '.repeat(16),
+      short: base64.slice(0, 50),
+      bytes: new Uint8Array(80),
+    },
+  };
+  const slice = encodeEvent(event);
+  assert.equal(externalize(slice, 1000), null);
+  const out = externalize(slice, 1000, 50);
+  assert.ok(out !== null);
+  assert.deepEqual(out.blobs.map(({ content }) => Buffer.from(content).toString()), [event.data.url, base64]); // prettier-ignore
+  assert.deepEqual(Buffer.from(await back(out.slice, out.blobs)), Buffer.from(slice));
+});

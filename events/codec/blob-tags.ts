@@ -24,14 +24,16 @@ type Stub = BlobHandle & { head: Uint8Array };
 type Found = { item: Range; content: Range; major: number; dtype: Dtype | null };
 
 /**
- * Replaces every text, byte string and typed array whose content is longer than `limitBytes` by a tagged handle. `blobs` are to be stored
- * before the new slice is appended; equal contents are one blob. Null when nothing is that long. Map keys stay where they are.
+ * Replaces every text, byte string and typed array whose content is longer than `limitBytes` by a tagged handle; a text that nobody reads (a data URL, base64)
+ * already when it is longer than `opaqueBytes`. `blobs` are to be stored before the new slice is appended; equal contents are one blob. Null when nothing is that
+ * long. Map keys stay where they are.
  */
-export function externalize(slice: Uint8Array, limitBytes: number): null | { slice: Uint8Array; blobs: Blob[] } {
-  if (slice.length <= limitBytes) return null;
+export function externalize(slice: Uint8Array, limitBytes: number, opaqueBytes = Infinity): null | { slice: Uint8Array; blobs: Blob[] } {
+  if (slice.length <= Math.min(limitBytes, opaqueBytes)) return null;
   const long: Found[] = [];
   walk(slice, (found) => {
-    if (found.content.end - found.content.start > limitBytes) long.push(found);
+    const length = found.content.end - found.content.start;
+    if (length > limitBytes || (length > opaqueBytes && isOpaque(slice, found))) long.push(found);
   });
   if (long.length === 0) return null;
   const blobs = new Map<string, Blob>();
@@ -46,6 +48,30 @@ export function externalize(slice: Uint8Array, limitBytes: number): null | { sli
   }
   out.bytes(slice.subarray(done));
   return { slice: out.take(), blobs: [...blobs.values()] };
+}
+
+const LOOKED_AT = 512;
+const DATA_URL = Buffer.from('data:');
+
+/** A data URL, or a text whose beginning is all base64: no prose goes on that long without a space. */
+function isOpaque(slice: Uint8Array, { content, major }: Found): boolean {
+  if (major !== MAJOR.text) return false;
+  const { start } = content;
+  if (DATA_URL.every((byte, i) => slice[start + i] === byte)) return true;
+  const end = Math.min(content.end, start + LOOKED_AT);
+  for (let i = start; i < end; i++) if (!isBase64(slice[i] as number)) return false;
+  return true;
+}
+
+function isBase64(byte: number): boolean {
+  return (
+    (byte >= 0x41 && byte <= 0x5a) ||
+    (byte >= 0x61 && byte <= 0x7a) ||
+    (byte >= 0x2f && byte <= 0x39) ||
+    byte === 0x2b ||
+    byte === 0x2d ||
+    byte === 0x5f
+  );
 }
 
 /** The handles of the values that are in the blob store, in the order of the event. */

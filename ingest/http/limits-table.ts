@@ -2,7 +2,10 @@ import { INGEST_LIMITS, type IngestLimits } from './limits.ts';
 
 type Row = { readonly about: string; readonly setting: string; readonly code: string };
 
-const ROWS: Readonly<Record<keyof IngestLimits, Row>> = {
+/** Those that a request can meet at this edge. */
+type Name = Exclude<keyof IngestLimits, 'opaqueBytes'>;
+
+const ROWS: Readonly<Record<Name, Row>> = {
   bodyBytes: { about: 'body as sent, bytes', setting: 'TAPEDECK_MAX_BODY_BYTES', code: 'body_too_large' },
   inflatedBytes: { about: 'body after decompression, bytes', setting: 'TAPEDECK_MAX_INFLATED_BYTES', code: 'inflated_too_large' },
   items: { about: 'events in one request', setting: 'TAPEDECK_MAX_ITEMS', code: 'too_many_items' },
@@ -19,7 +22,7 @@ const ROWS: Readonly<Record<keyof IngestLimits, Row>> = {
 
 /** The table of limits in docs/http.md: what is limited, the default, the setting that changes it, the code that names it. */
 export function limitsTable(): string {
-  const rows = (Object.keys(ROWS) as (keyof IngestLimits)[]).map((name) => {
+  const rows = (Object.keys(ROWS) as Name[]).map((name) => {
     const { about, setting, code } = ROWS[name];
     return `| ${about} | ${INGEST_LIMITS[name].toLocaleString('en')} | ${ticked(setting)} | ${ticked(code)} |`;
   });

@@ -80,7 +80,7 @@ export async function openServer(options: ServerOptions): Promise<FastifyInstanc
     },
     clientErrorHandler: (error, socket) => clientErrors.handle(error, socket),
     frameworkErrors: (error, _request, reply) => void sendError(reply as unknown as FastifyReply, error, options.random),
-    routerOptions: { maxParamLength: 512 },
+    routerOptions: { maxParamLength: 4096 }, // ids may be escaped, and keys of the gateway hold several
   }) as unknown as FastifyInstance;
   clientErrors.follow(app.server);
   answerErrors(app, options.random);
