@@ -12,14 +12,22 @@ export type Places = {
   find(path: string, stat: FileStat, file: FileHandle): Promise<Place | null>;
   set(place: Place): void;
   all(): Place[];
+  /** After everything there is was looked at: forgets renamed files of an earlier start that nobody found again. */
+  forgetLost(): void;
   /** Forgets places of files that are gone: `there` holds all paths (relative) there are. A file that is missing once may have been renamed a moment ago. */
   forget(there: ReadonlySet<string>): boolean;
 };
 
 export function placesIn(root: string, known: readonly Place[]): Places {
-  const byPath = new Map(known.map((place) => [place.path, place]));
-  /** Places whose path now belongs to another file. */
+  const byPath = new Map<string, Place>();
+  /** Places whose path now belongs to another file, by inode, until that file is found under its new name. */
   const left = new Map<string, Place>();
+  // `all` puts the owners of the paths first: a later one with the same path was renamed away, and must not take the owner's place
+  for (const place of known) {
+    if (!byPath.has(place.path)) byPath.set(place.path, place);
+    else left.set(keyOf(place), place);
+  }
+  const knownLeft = new Set(left.keys());
   let missing = new Set<string>();
 
   const isSame = async (place: Place, stat: FileStat, file: FileHandle): Promise<boolean> =>
@@ -35,22 +43,31 @@ export function placesIn(root: string, known: readonly Place[]): Places {
     }
     return null;
   };
+  /** Its file was found under another path already. */
+  const isOwned = (key: string): boolean => byPath.values().some((place) => keyOf(place) === key);
   return {
     async find(path, stat, file) {
       const own = byPath.get(path);
       if (own !== undefined && (await isSame(own, stat, file))) return own;
       const other = await renamed(stat);
-      if (own !== undefined && !(own.ino === stat.ino && own.dev === stat.dev)) left.set(keyOf(own), own);
       byPath.delete(path);
+      if (own !== undefined && keyOf(own) !== keyOf(stat) && !isOwned(keyOf(own))) left.set(keyOf(own), own);
       if (other === null || !(await isSame(other, stat, file))) return null;
       left.delete(keyOf(other));
-      if (other.path !== path) byPath.delete(other.path);
+      // its old path may belong to another file by now
+      if (byPath.get(other.path) === other) byPath.delete(other.path);
       const moved = { ...other, path };
       byPath.set(path, moved);
       return moved;
     },
-    set: (place) => void byPath.set(place.path, place),
+    set(place) {
+      byPath.set(place.path, place);
+      left.delete(keyOf(place));
+    },
     all: () => [...byPath.values(), ...left.values()],
+    forgetLost() {
+      for (const key of knownLeft) left.delete(key);
+    },
     forget(there) {
       const before = byPath.size + left.size;
       const gone = [...byPath.keys()].filter((path) => !there.has(path));

@@ -89,7 +89,10 @@ async function follow(work: Tailing): Promise<void> {
         savedAt = clock.monotonicMs();
       }
     }
-    if (options.once) return save(work);
+    if (options.once) {
+      work.places.forgetLost();
+      return save(work);
+    }
     const isDue = work.isChanged || work.later.size > 0;
     await wait(work, Math.max(0, isDue ? Math.min(SAVE_MS, sweepMs) : sweepMs - (clock.monotonicMs() - sweptAt)));
     if (work.isChanged && clock.monotonicMs() - savedAt >= SAVE_MS) {
