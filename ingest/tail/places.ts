@@ -44,7 +44,7 @@ export function placesIn(root: string, known: readonly Place[]): Places {
     return null;
   };
   /** Its file was found under another path already. */
-  const isOwned = (key: string): boolean => byPath.values().some((place) => keyOf(place) === key);
+  const isOwned = (key: string): boolean => [...byPath.values()].some((place) => keyOf(place) === key);
   return {
     async find(path, stat, file) {
       const own = byPath.get(path);
