@@ -1,21 +1,44 @@
 import { Command } from 'commander';
+import { systemClock } from '../../base/clock.ts';
+import { isTapedeckError } from '../../base/errors.ts';
 import type { AuditReport } from '../../store/columns/audit/audit.ts';
 import type { ProjectorState } from '../../store/columns/projector/state.ts';
 import type { Config } from '../config.ts';
+import { asSeconds } from '../render/as-seconds.ts';
+import { endMissing, tellMissing } from '../render/missing-line.ts';
 import { requestJson } from '../server-request.ts';
+import { waitUntilStored } from '../wait-until-stored.ts';
+import { onInterrupt } from './interrupt.ts';
 
 type Answer = AuditReport & { readonly projector: ProjectorState | null };
 
-/** `tapedeck audit`: exit code 0 when every offset is explained, 1 when anything is not. */
+type Options = { readonly url: string; readonly json?: boolean; readonly wait?: number };
+
+/** `tapedeck audit`: exit code 0 when all that was accepted is stored and explained, 1 when anything is unexplained, 2 when some of it is not stored yet. */
 export function auditCommand(config: Config): Command {
   return new Command()
     .option('--url <url>', 'server to ask', config.url)
+    .option('--wait <seconds>', 'wait until what is accepted now is stored, as long as some of it was stored in so many seconds', asSeconds)
     .option('--json', 'as JSON')
-    .action(async (options: { url: string; json?: boolean }) => {
-      const report = await requestJson<Answer>(options.url, '/v1/audit');
-      console.log(options.json === true ? JSON.stringify(report, null, 2) : auditText(report));
-      if (!report.ok) process.exitCode = 1;
+    .action(async ({ url, json, wait }: Options) => {
+      if (wait !== undefined) await waiting(url, wait * 1000);
+      const report = await requestJson<Answer>(url, '/v1/audit');
+      console.log(json === true ? JSON.stringify(report, null, 2) : auditText(report));
+      process.exitCode = report.ok ? (report.lag === 0 ? 0 : 2) : 1;
     });
+}
+
+async function waiting(url: string, patienceMs: number): Promise<void> {
+  const stop = onInterrupt(systemClock);
+  try {
+    await waitUntilStored(url, { clock: systemClock, signal: stop.signal, patienceMs, onMissing: tellMissing });
+  } catch (error) {
+    // the audit says itself what is missing
+    if (!isTapedeckError(error, 'not_ready')) throw error;
+  } finally {
+    endMissing();
+    stop.done();
+  }
 }
 
 /** The report for people: one line per partition, then what is wrong. */
@@ -38,7 +61,7 @@ export function auditText(report: Answer): string {
   const verdict = report.ok
     ? report.lag === 0
       ? 'everything in the log is accounted for'
-      : `everything so far is accounted for; ${report.lag} events are on their way`
+      : `${report.lag} events not yet stored; everything before them is accounted for`
     : 'NOT everything is explained:';
   return [...table, '', ...unfinished, ...waiting, verdict, ...wrong].join('\n');
 }

@@ -3,6 +3,9 @@ import { Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { exportEpisodes, lineWriter, writeFileWhole, type EpisodeSource, type ExportReport } from '../../ingest/importers/export-file.ts';
+import { asSeconds } from '../render/as-seconds.ts';
+import { endMissing, tellMissing } from '../render/missing-line.ts';
+import { waitUntilStored } from '../wait-until-stored.ts';
 import { INTERRUPTED, onInterrupt } from './interrupt.ts';
 
 type Options = {
@@ -12,11 +15,17 @@ type Options = {
   readonly rollout?: readonly string[];
   readonly out: string;
   readonly json?: boolean;
+  readonly wait: number;
 };
 /** Opens what episodes are read from on the server at `url`. */
 export type OpenEpisodeSource = (url: string, signal: AbortSignal) => Promise<EpisodeSource & { close(): Promise<void> }>;
 
-/** Exit codes: 0 all written, 2 some rollouts have no start and were left out, 1 failed, 130 stopped by Ctrl-C (the file is then not there). */
+const DEFAULT_WAIT_SECONDS = 60;
+
+/**
+ * Writes what was accepted when it was called: it waits for what is not stored yet. Exit codes: 0 all written, 2 some rollouts have no start and were left out, 1 failed,
+ * 130 stopped by Ctrl-C (the file is then not there).
+ */
 export function exportCommand(config: { readonly url: string }, openSource: OpenEpisodeSource): Command {
   const verifiers = new Command('verifiers')
     .description('verifiers v1 episodes, one per line (traces.jsonl)')
@@ -25,6 +34,12 @@ export function exportCommand(config: { readonly url: string }, openSource: Open
     .option('--project <id>', 'project of the run', DEFAULT_PROJECT)
     .option('--url <url>', 'server to read from', config.url)
     .option('-o, --out <file>', 'file to write, - for standard output', '-')
+    .option(
+      '--wait <seconds>',
+      'wait until what is accepted now is stored; fail when none of it was stored for so long (0: fail at once)',
+      asSeconds,
+      DEFAULT_WAIT_SECONDS,
+    )
     .option('--json', 'print what was written as JSON (to stderr when episodes go to standard output)')
     .action(async (options: Options) => {
       process.exitCode = await run(options, openSource);
@@ -36,6 +51,7 @@ async function run(options: Options, openSource: OpenEpisodeSource): Promise<num
   const stop = onInterrupt(systemClock);
   const source = await openSource(options.url, stop.signal);
   try {
+    await whole(options, stop.signal);
     const { project, run: runId, rollout: rollouts = [] } = options;
     const wanted = { project, run: runId, rollouts, signal: stop.signal, onEpisode: progress };
     const report =
@@ -50,6 +66,16 @@ async function run(options: Options, openSource: OpenEpisodeSource): Promise<num
   } finally {
     stop.done();
     await source.close();
+  }
+}
+
+/** Rollouts that are being stored would be written short, or not at all, without a word. */
+async function whole({ url, wait }: Options, signal: AbortSignal): Promise<void> {
+  try {
+    const patience = { clock: systemClock, signal, patienceMs: wait * 1000 };
+    await waitUntilStored(url, { ...patience, topic: 'events', onMissing: tellMissing });
+  } finally {
+    endMissing();
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { missingForJars } from './kafka-jars.ts';
+import { missingForJars } from '../maven-jars.ts';
 import { startKraftCluster } from './kraft-cluster.ts';
 
 export type TestBroker = {

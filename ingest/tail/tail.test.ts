@@ -8,9 +8,8 @@ import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { systemClock } from '../../base/clock.ts';
-import { isTapedeckError } from '../../base/errors.ts';
 import { seededRandom } from '../../base/random.ts';
-import { openEdge, type Edge, type Stored } from '../http/edge-under-test.ts';
+import { openEdge, type Edge } from '../http/edge-under-test.ts';
 import { httpSink } from '../importers/http-sink.ts';
 import { emptyReport, type ImportReport } from '../importers/report.ts';
 import { ROWS, TRAIN_EPISODE } from '../importers/sample-records.ts';
@@ -75,19 +74,7 @@ function episode(): { id: string; line: string } {
   return { id, line: `${TRAIN_EPISODE.replace('"id":"e1"', `"id":"${id}"`)}\n` };
 }
 
-/** The log while it is written to: a read may come between an append and its end. */
-async function logNow(): Promise<Stored[]> {
-  for (;;) {
-    try {
-      return await edge.stored();
-    } catch (error) {
-      if (!isTapedeckError(error, 'position_out_of_range')) throw error;
-      await sleep(20);
-    }
-  }
-}
-
-const rolloutsNow = async (): Promise<Set<unknown>> => new Set((await logNow()).filter(({ event }) => event['type'] === 'rollout.ended').map(({ event }) => event['rollout'])); // prettier-ignore
+const rolloutsNow = async (): Promise<Set<unknown>> => new Set((await edge.stored()).filter(({ event }) => event['type'] === 'rollout.ended').map(({ event }) => event['rollout'])); // prettier-ignore
 
 async function until(what: string, isSo: () => boolean | Promise<boolean>, ms = 30_000): Promise<void> {
   for (const end = Date.now() + ms; !(await isSo());) {
@@ -103,7 +90,7 @@ const arrive = (ids: readonly string[]): Promise<void> =>
 
 /** How many records the log has beyond one of each. */
 async function repeats(ids: readonly string[]): Promise<number> {
-  const mine = (await logNow()).filter(({ event }) => ids.includes(event['rollout'] as string));
+  const mine = (await edge.stored()).filter(({ event }) => ids.includes(event['rollout'] as string));
   return mine.length - new Set(mine.map(({ id }) => id)).size;
 }
 
@@ -246,7 +233,8 @@ test('compressed files are taken when they are whole', async () => {
 test('verifiers v0: rows keep their run when metadata.json comes and changes, and its end is told', async () => {
   const path = join(folder, 'results.jsonl');
   const rows = Array.from({ length: 6 }, (_, i) => (ROWS['g3 flat times'] as string).replace('"id":5', `"id":${1000 + i}`));
-  const ofRows = async () => (await logNow()).filter(({ event }) => (event['rollout'] as string | undefined)?.startsWith('v0-') === true);
+  const ofRows = async () =>
+    (await edge.stored()).filter(({ event }) => (event['rollout'] as string | undefined)?.startsWith('v0-') === true);
   const before = new Set((await ofRows()).map(({ event }) => event['rollout']));
   const fresh = async () => (await ofRows()).filter(({ event }) => !before.has(event['rollout']));
   const first = start();
@@ -271,7 +259,7 @@ test('verifiers v0: rows keep their run when metadata.json comes and changes, an
     join(folder, 'metadata.json'),
     JSON.stringify({ env_id: 'sum', model: 'gpt', env_args: { x: 1 }, rollouts_per_example: 3, avg_reward: 0.5, time: 3 }),
   );
-  const starts = async () => (await logNow()).filter(({ event }) => event['type'] === 'run.started' && event['run'] === run);
+  const starts = async () => (await edge.stored()).filter(({ event }) => event['type'] === 'run.started' && event['run'] === run);
   await until('the averages are told', async () =>
     (await starts()).some(({ event }) => JSON.stringify(event['data']).includes('avg_reward')),
   );

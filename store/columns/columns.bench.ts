@@ -13,7 +13,7 @@ import type { ColumnStore } from './column-store.ts';
 import { createBlock } from './projections/block.ts';
 import { ledger, NO_REASON } from './projections/ledger.ts';
 import { project } from './projections/project.ts';
-import { storeEvent } from './projections/test-world.ts';
+import { storeEvent, summarise } from './projections/test-world.ts';
 import { fillSearchIndex } from './search-index.ts';
 import { refreshSummaries } from './summaries.ts';
 import { openTestStore } from './test-store.ts';
@@ -179,7 +179,7 @@ async function bytesOnDisk(store: ColumnStore): Promise<void> {
     const encodeMs = performance.now() - before;
     for (const { table, bytes } of encoded) await store.insertNative(table.name, table.columnNames, bytes);
     say(`block ${blockNumber}: project ${((started * 1000) / 5_000).toFixed(1)} us/event, encode ${((encodeMs * 1000) / 5_000).toFixed(1)}, insert ${(((performance.now() - before - encodeMs) * 1000) / 5_000).toFixed(1)}`); // prettier-ignore
-    await refreshSummaries(store, block.touched);
+    await summarise(store, block.touched);
   }
   while ((await fillSearchIndex(store)) > 0);
   await reportBytes(store, { events, tokens, recordBytes });

@@ -7,11 +7,10 @@ import { compact } from './compact.ts';
 import { deleteRun } from './deletion.ts';
 import { createBlock } from './projections/block.ts';
 import { ledger } from './projections/ledger.ts';
-import { insertEvents, storedWorld, WORLD, type Draft } from './projections/test-world.ts';
+import { insertEvents, storedWorld, summarise, WORLD, type Draft } from './projections/test-world.ts';
 import { expiredRuns } from './retention-rules.ts';
 import { fillSearchIndex } from './search-index.ts';
 import { stringLiteral } from './sql-literal.ts';
-import { refreshSummaries } from './summaries.ts';
 import { openTestStore, type TestStore } from './test-store.ts';
 import { CATALOGUE } from './views/catalogue.ts';
 import { viewSelect } from './views/view.ts';
@@ -69,7 +68,7 @@ test('a deleted run is gone from every answer, and a rebuild that knows the tomb
   const live = await newStore('live');
   const events = storedWorld('p', TWO_RUNS);
   const block = await insertEvents(live, events);
-  await refreshSummaries(live, block.touched);
+  await summarise(live, block.touched);
   await fillSearchIndex(live);
   assert.ok((await count(live, 'node_payloads', "run = 'run-2'")) > 0);
   const tables = await deleteRun(live, 'p', 'run-2');
@@ -83,7 +82,7 @@ test('a deleted run is gone from every answer, and a rebuild that knows the tomb
     ledger(stored, 'deleted', { code: 'run_deleted', message: 'the run was deleted', firstOffset: null }, again);
   }
   const kept = await insertEvents(rebuilt, events.filter(({ event }) => event.run !== 'run-2'), again); // prettier-ignore
-  await refreshSummaries(rebuilt, kept.touched);
+  await summarise(rebuilt, kept.touched);
   await fillSearchIndex(rebuilt);
   const expected = await answers(rebuilt, 'rebuilt');
   assert.deepEqual(await answers(live, 'live'), expected);

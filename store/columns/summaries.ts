@@ -8,11 +8,8 @@ import { rolloutSummarySql, traceSummarySql } from './summary-sql.ts';
 const CHUNK = 5_000;
 
 export type SummaryOptions = {
-  /**
-   * Sum of the position vector: how many records of the log the store holds (`summaryVersion`, also the default). It only grows, so the row
-   * computed from more facts wins.
-   */
-  readonly version?: number;
+  /** Sum of the position vector: how many records of the log the store holds. It only grows, so the row computed from more facts wins. */
+  readonly version: number;
   /** The database of the tables, when it is not that of the connection. */
   readonly database?: string;
   readonly signal?: AbortSignal;
@@ -25,12 +22,12 @@ export type SummaryOptions = {
 export async function refreshSummaries(
   store: ColumnStore,
   touched: { readonly rollouts: readonly RolloutKey[] },
-  options: SummaryOptions = {},
+  options: SummaryOptions,
 ): Promise<void> {
   const { rollouts } = touched;
   if (rollouts.length === 0) return;
   const query = queryOptions(options);
-  const version = String(options.version ?? (await summaryVersion(store, options)));
+  const version = String(options.version);
   for (let at = 0; at < rollouts.length; at += CHUNK) {
     const chunk = rollouts.slice(at, at + CHUNK);
     for (const build of [traceSummarySql, rolloutSummarySql]) {
@@ -38,15 +35,6 @@ export async function refreshSummaries(
       await store.command(sql, { ...query, settings: listSettings(sql.length) });
     }
   }
-}
-
-/** The version for summaries that are computed now: the sum of the stored positions. */
-export async function summaryVersion(store: ColumnStore, options: SummaryOptions = {}): Promise<number> {
-  const [row] = await store.rows<{ version: string }>(
-    'SELECT toUInt64(sum(next)) AS version FROM (SELECT max(_offset) + 1 AS next FROM log_index GROUP BY _partition)',
-    queryOptions(options),
-  );
-  return Number(row?.version ?? 0);
 }
 
 function queryOptions({ database, signal }: SummaryOptions): QueryOptions {

@@ -4,9 +4,8 @@ import { after, before, test } from 'node:test';
 import { systemClock } from '../../base/clock.ts';
 import { migrate } from '../../migrations/migrate.ts';
 import type { ColumnStore } from './column-store.ts';
-import { insertEvents, storedWorld, WORLD, type Draft } from './projections/test-world.ts';
+import { insertEvents, storedWorld, summarise, WORLD, type Draft } from './projections/test-world.ts';
 import { expiredRuns } from './retention-rules.ts';
-import { refreshSummaries } from './summaries.ts';
 import { openTestStore, type TestStore } from './test-store.ts';
 import { CATALOGUE } from './views/catalogue.ts';
 import { ensureProject } from './views/ensure-project.ts';
@@ -27,7 +26,7 @@ function withoutTimes(draft: Draft): Draft {
 async function fill(project: string, drafts: readonly Draft[]): Promise<ColumnStore> {
   const database = await ensureProject(store, project, { database: DATABASE, cluster: null });
   const block = await insertEvents(store, storedWorld(project, drafts));
-  await refreshSummaries(store, block.touched);
+  await summarise(store, block.touched);
   return engine.connect(database);
 }
 

@@ -31,6 +31,8 @@ export function createBatchReader(database: LogDatabase): BatchReader {
       const places = database.places(partition, next, PLACES);
       if (places.length === 0) break;
       for (const place of places) {
+        // committed but not acknowledged yet: beyond the end that the caller knows
+        if (place.base >= end) return { records: found, next, end };
         const records = await recordsOf(place);
         unfinished.delete(partition);
         for (let i = Math.max(0, next - place.base); i < records.length; i++) {

@@ -12,7 +12,7 @@ import { migrate } from '../../../migrations/migrate.ts';
 import type { ColumnStore } from '../column-store.ts';
 import { fillSearchIndex } from '../search-index.ts';
 import { stringLiteral } from '../sql-literal.ts';
-import { refreshSummaries, summaryVersion } from '../summaries.ts';
+import { refreshSummaries } from '../summaries.ts';
 import { openTestStore, type TestStore } from '../test-store.ts';
 import { CATALOGUE } from '../views/catalogue.ts';
 import { ensureProject } from '../views/ensure-project.ts';
@@ -22,7 +22,7 @@ import { createBlock } from './block.ts';
 import { ledger, NO_REASON } from './ledger.ts';
 import { locate } from './locate.ts';
 import { project } from './project.ts';
-import { insertEvents, storedWorld, storeEvent, WORLD } from './test-world.ts';
+import { insertEvents, storedVersion, storedWorld, storeEvent, summarise, WORLD } from './test-world.ts';
 
 const DATABASE = 'store';
 /** All names have one length: a record's size is part of the answers. */
@@ -38,7 +38,7 @@ before(async () => {
   await migrate(engine.connect('default'), { database: DATABASE, cluster: null, clock: systemClock });
   view = engine.connect(await ensureProject(store, BASE, { database: DATABASE, cluster: null }));
   const block = await insertEvents(store, storedWorld(BASE));
-  await refreshSummaries(store, block.touched);
+  await summarise(store, block.touched);
   await fillSearchIndex(store);
 });
 after(() => engine.close());
@@ -183,9 +183,9 @@ test('any doubling, cutting and order of blocks gives the same answers', async (
       blocks.splice(whole, 0, world.toReversed());
       for (const events of blocks) {
         const block = await insertEvents(store, events);
-        if (early) await refreshSummaries(store, block.touched);
+        if (early) await summarise(store, block.touched);
       }
-      await refreshSummaries(store, { rollouts: [[project, 'run-1', 'rollout-1'], [project, 'run-1', 'rollout-2']] }, { version: (await summaryVersion(store)) + 1 }); // prettier-ignore
+      await refreshSummaries(store, { rollouts: [[project, 'run-1', 'rollout-1'], [project, 'run-1', 'rollout-2']] }, { version: (await storedVersion(store)) + 1 }); // prettier-ignore
       while ((await fillSearchIndex(store, { maxEvents: 20 })) > 0);
       assert.deepEqual(await answers(project, () => false), expected);
     }),
@@ -197,7 +197,7 @@ test('late rewards, links and ends: any order of arrival that keeps each series 
   const isPlace = (column: string): boolean => ['partition', 'offset', 'first_offset'].includes(column);
   await forgetPlaces();
   const base = nameOf(runs++);
-  await refreshSummaries(store, (await insertEvents(store, storedWorld(base))).touched);
+  await summarise(store, (await insertEvents(store, storedWorld(base))).touched);
   const expected = await answers(base, isPlace);
   delete expected['search'];
   /** Events that stand for one value over time keep their order; everything else may come at any time. */
@@ -215,7 +215,7 @@ test('late rewards, links and ends: any order of arrival that keeps each series 
       series.forEach((name, i) => queues.set(name, [...(queues.get(name) ?? []), i]));
       const drafts = order.map((i) => WORLD[(queues.get(series[i] as string) as number[]).shift() as number] as (typeof WORLD)[number]);
       const project = nameOf(runs++);
-      await refreshSummaries(store, (await insertEvents(store, storedWorld(project, drafts))).touched);
+      await summarise(store, (await insertEvents(store, storedWorld(project, drafts))).touched);
       const found = await answers(project, isPlace);
       delete found['search'];
       assert.deepEqual(found, expected);

@@ -8,10 +8,12 @@ import { readEvent } from '../../../events/read-event.ts';
 import { EVENT_TYPES, type EventType, type Topic } from '../../../events/registry.ts';
 import type { ListedRow } from '../../../events/row-list.ts';
 import type { ColumnStore } from '../column-store.ts';
+import { refreshSummaries } from '../summaries.ts';
 import { createBlock, type Block } from './block.ts';
 import { ledger, NO_REASON } from './ledger.ts';
 import { project } from './project.ts';
 import type { FeedLists, StoredEvent } from './stored-event.ts';
+import type { RolloutKey } from './touched.ts';
 
 export type Draft = { readonly type: EventType; readonly data: object; readonly time?: number; readonly lists?: FeedLists } & Partial<
   Record<'run' | 'group' | 'rollout' | 'trace', string>
@@ -155,4 +157,17 @@ export function storedWorld(project: string, drafts: readonly Draft[] = WORLD): 
     const seed = known < 0 ? WORLD.length + i + 1 : known + 1;
     return storeEvent(draft, { project, partition: 0, offset: next[EVENT_TYPES[draft.type].topic]++, seed });
   });
+}
+
+/** Sum of the stored positions. */
+export async function storedVersion(store: ColumnStore): Promise<number> {
+  const [row] = await store.rows<{ version: string }>(
+    'SELECT toUInt64(sum(next)) AS version FROM (SELECT max(_offset) + 1 AS next FROM log_index GROUP BY _partition)',
+  );
+  return Number(row?.version ?? 0);
+}
+
+/** Computes summaries as the projector does after a block. */
+export async function summarise(store: ColumnStore, touched: { readonly rollouts: readonly RolloutKey[] }): Promise<void> {
+  await refreshSummaries(store, touched, { version: await storedVersion(store) });
 }

@@ -5,8 +5,7 @@ import { systemClock } from '../../../base/clock.ts';
 import { migrate } from '../../../migrations/migrate.ts';
 import type { ColumnStore } from '../column-store.ts';
 import { deleteRun } from '../deletion.ts';
-import { insertEvents, storedWorld, type Draft } from '../projections/test-world.ts';
-import { refreshSummaries } from '../summaries.ts';
+import { insertEvents, storedWorld, summarise, type Draft } from '../projections/test-world.ts';
 import { openTestStore, type TestStore } from '../test-store.ts';
 import { ensureProject } from './ensure-project.ts';
 import { calls } from './trace-views.ts';
@@ -52,7 +51,7 @@ async function take(drafts: readonly Draft[], project = 'default'): Promise<void
   const events = storedWorld(project, drafts).map((event) => ({ ...event, offset: event.offset + stored }));
   stored += drafts.length;
   const block = await insertEvents(store, events);
-  await refreshSummaries(store, block.touched);
+  await summarise(store, block.touched);
 }
 
 /** Rollouts, traces and groups (run, rollouts, mean reward) that belong to a session. */

@@ -4,8 +4,7 @@ import { after, before, test } from 'node:test';
 import { systemClock } from '../../../base/clock.ts';
 import { migrate } from '../../../migrations/migrate.ts';
 import type { ColumnStore } from '../column-store.ts';
-import { insertEvents, storedWorld } from '../projections/test-world.ts';
-import { refreshSummaries } from '../summaries.ts';
+import { insertEvents, storedWorld, summarise } from '../projections/test-world.ts';
 import { openTestStore, type TestStore } from '../test-store.ts';
 import { CATALOGUE } from './catalogue.ts';
 import { sqlDocs } from './docs.ts';
@@ -24,7 +23,7 @@ before(async () => {
   await migrate(engine.connect('default'), { ...OPTIONS, clock: systemClock });
   database = await ensureProject(store, 'default', OPTIONS);
   const block = await insertEvents(store, storedWorld('default'));
-  await refreshSummaries(store, block.touched);
+  await summarise(store, block.touched);
 });
 after(() => engine.close());
 

@@ -4,8 +4,8 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { jdbcDriver } from '../../../../e2e/jdbc-driver.ts';
 import { connectTo, startTestEngine } from '../engine-for-tests.ts';
-import { jdbcDriver } from './jdbc-jars.ts';
 
 const run = promisify(execFile);
 const driver = await jdbcDriver();
