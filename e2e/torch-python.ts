@@ -3,12 +3,10 @@
  * too (`apt-get install python3-torch`). TAPEDECK_TORCH_PYTHON names another.
  */
 import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { packageFolder } from './python-environment.ts';
 
 const run = promisify(execFile);
 const CACHE = join(dirname(fileURLToPath(import.meta.url)), '..', '.cache', 'python');
@@ -43,27 +41,7 @@ async function imports(python: string, modules: string): Promise<boolean> {
   }
 }
 
-/** Built aside and renamed, so that a half-made folder is never used. */
 async function installed(python: string, packages: readonly string[], unpack: readonly string[]): Promise<string> {
   if (packages.length + unpack.length === 0) return '';
-  const { stdout: tag } = await run(python, ['-c', 'import sys; print(sys.implementation.cache_tag)'], { timeout: 60_000 });
-  const name = createHash('sha256').update(JSON.stringify([tag.trim(), packages, unpack])).digest('hex').slice(0, 16); // prettier-ignore
-  const folder = join(CACHE, `torch-${name}`);
-  if (existsSync(folder)) return folder;
-  const aside = `${folder}.${process.pid}`;
-  await mkdir(CACHE, { recursive: true });
-  try {
-    const pip = (...args: string[]) =>
-      run('python3', ['-m', 'pip', '--disable-pip-version-check', '--python', python, 'install', '--quiet', '--target', aside, ...args], {
-        timeout: 480_000,
-      });
-    if (packages.length > 0) await pip(...packages);
-    if (unpack.length > 0) await pip('--no-deps', ...unpack);
-    await rename(aside, folder).catch((error: unknown) => {
-      if (!existsSync(folder)) throw error; // another suite was first
-    });
-  } finally {
-    await rm(aside, { recursive: true, force: true });
-  }
-  return folder;
+  return packageFolder({ python, maker: 'python3', cache: CACHE, packages, unpack });
 }
