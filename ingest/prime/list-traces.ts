@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import { TapedeckError } from '../../base/errors.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
+import { withoutMirrors } from '../../store/columns/views/run-views.ts';
 import { recordOf, textOf, type JsonRecord } from '../importers/json-value.ts';
 import { UPLOAD_LABEL } from '../importers/note-labels.ts';
 import { jsonReader } from '../importers/read-json.ts';
@@ -39,7 +40,9 @@ export function registerTraceList(app: FastifyInstance, { store }: { readonly st
     async (request, reply) => {
       const query = traceQuery(request.query as Record<string, unknown>);
       if (!query.ok) throw new TapedeckError(query.error.code, query.error.message, { details: { field: query.error.field } });
-      const { items, next } = await pageOf(query.value, store, abortedWith(reply));
+      // as in the view: a captured trace gives way to the upload of the same work
+      const shown = { ...query.value, where: [...query.value.where, withoutMirrors('trace', { db: '', project: '{project:String}' })] };
+      const { items, next } = await pageOf(shown, store, abortedWith(reply));
       return reply.type('application/json; charset=utf-8').send(jsonText({ items, next_cursor: next }));
     },
   );

@@ -30,9 +30,10 @@ export function traceStarted(
   newId: NewId,
   more: Readonly<Record<string, unknown>> = {},
 ): Draft {
-  const { agent = {}, model } = settings;
+  const { agent = {}, model, runtime } = settings;
   const data = {
     agent: { ...agent, ...(agent.model === undefined && model !== undefined && { model }) },
+    runtime,
     started: time,
     ...more,
     extra: { gateway: storedSettings(settings) },
@@ -45,8 +46,8 @@ export const RUN_KEY_LABEL = 'gateway.run_key';
 
 /** `positions`: the ends of all partitions when the key was made; its sessions begin behind them. */
 export function runKeyNote(id: string, request: RunKeyRequest, scope: Scope, time: number, positions: readonly number[]): Draft {
-  const { agent, env, work } = request;
-  const grant = { ...storedSettings(request), agent, env, work, positions };
+  const { agent, runtime, env, work } = request;
+  const grant = { ...storedSettings(request), agent, runtime, env, work, positions };
   const text = 'a key of the gateway for the sessions of this run was made';
   return { id, type: 'note.added', scope, time, data: { scope: 'run', label: RUN_KEY_LABEL, text, extra: { gateway: grant } } };
 }

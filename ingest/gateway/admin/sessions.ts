@@ -11,6 +11,7 @@ import type { Rollouts } from '../traces/rollouts.ts';
 import { callSettingsOf, traceSettingsSchema, type TraceSettings } from '../traces/settings.ts';
 import { newRollout, newTrace, type RolloutState, type TraceState } from '../traces/state.ts';
 import { RUN_KEY_LABEL, sessionStarted } from './drafts.ts';
+import { runtimeOf } from './harness-name.ts';
 
 export type SessionPorts = {
   readonly log: EventLog;
@@ -63,7 +64,7 @@ export function createSessions(ports: SessionPorts): Sessions {
       const known = ports.rollouts.get(project, id);
       if (known !== null && 'traces' in known) return traceIn(known, id, ports);
       if (beginning.has(`${project}/${id}`)) continue;
-      const work = findOrBegin(claims, name, await grantOf(claims), ports);
+      const work = findOrBegin(claims, name, await grantOf(claims), headers, ports);
       beginning.set(`${project}/${id}`, work);
       try {
         return traceIn(await work, id, ports);
@@ -92,7 +93,13 @@ function traceIn(rollout: RolloutState, id: string, { rollouts }: SessionPorts):
 }
 
 /** Held for the caller. */
-async function findOrBegin(claims: KeyClaims & { kind: 'run' }, session: string, grant: Grant, ports: SessionPorts): Promise<RolloutState> {
+async function findOrBegin(
+  claims: KeyClaims & { kind: 'run' },
+  session: string,
+  grant: Grant,
+  headers: IncomingHttpHeaders,
+  ports: SessionPorts,
+): Promise<RolloutState> {
   const { project, run } = claims;
   const id = WIRE_PREFIX + session;
   const partition = partitionOf(id, ports.log.partitions);
@@ -102,7 +109,10 @@ async function findOrBegin(claims: KeyClaims & { kind: 'run' }, session: string,
   const time = clock.nowMicros();
   const scope = { project, run, rollout: id };
   const offset = (await ports.log.positions())[partition]?.end ?? 0;
-  await appendDrafts(sessionStarted(grant, session, { ...scope, trace: id }, time, ports.newId), ports.append);
+  // its first request says who it is; what the key was made with counts more
+  const runtime = { ...runtimeOf(headers), ...grant.settings.runtime };
+  const settings = { ...grant.settings, ...(Object.keys(runtime).length > 0 && { runtime }) };
+  await appendDrafts(sessionStarted({ ...grant, settings }, session, { ...scope, trace: id }, time, ports.newId), ports.append);
   const rollout = newRollout({ project, rollout: id, partition, offset }, scope, time);
   newTrace(rollout, id, callSettingsOf(grant.settings), time);
   return ports.rollouts.add(rollout);
@@ -126,8 +136,8 @@ async function readGrant(claims: KeyClaims & { kind: 'run' }, log: EventLog): Pr
 
 function grantIn(value: unknown): Grant {
   const given = (value ?? {}) as Record<string, unknown>;
-  const { model, upstream, sampling, limits, agent, env, work, positions } = given;
-  const settings = traceSettingsSchema.safeParse({ model, upstream, sampling, limits, agent });
+  const { model, upstream, sampling, limits, agent, runtime, env, work, positions } = given;
+  const settings = traceSettingsSchema.safeParse({ model, upstream, sampling, limits, agent, runtime });
   return {
     settings: settings.success ? settings.data : {},
     env,

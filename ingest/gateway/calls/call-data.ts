@@ -81,6 +81,7 @@ function extraOf({ call, sent, outcome, plan, limit, responseId }: CallFacts, fl
   const { answer } = outcome;
   const attempts = sent?.attempts ?? [];
   return compact({
+    client: call.client ?? undefined,
     upstream: sent?.upstream.settings.name,
     engineDialect: sent?.outbound.isTranslated === true ? sent.outbound.dialect.name : undefined,
     sent: sent === null ? undefined : sent.outbound.sent,

@@ -20,6 +20,8 @@ export type Call = {
   readonly retryOf: number | null;
   /** The newest published version when it began. */
   readonly published: number | null;
+  /** What the harness calls itself: its User-Agent. */
+  readonly client: string | null;
 };
 
 /** What the call was sent as; null while no upstream has taken it. */

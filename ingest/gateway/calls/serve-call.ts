@@ -99,7 +99,7 @@ export async function serveCall(asked: Asked, out: HarnessOut, ports: ServePorts
 
 /** The index is taken only when the call is certain to be recorded. */
 function begin(
-  { trace, inbound, messages }: Asked,
+  { trace, inbound, messages, headers }: Asked,
   start: number,
   repeat: { isRetry: boolean; retryOf: number | null },
   ports: ServePorts,
@@ -114,6 +114,7 @@ function begin(
     isRetry: repeat.isRetry,
     retryOf: repeat.retryOf,
     published: ports.policies.at(trace.scope.project, trace.scope.run),
+    client: headers['user-agent'] ?? null,
   });
 }
 

@@ -26,6 +26,9 @@ export const agentSchema = z.strictObject({
 
 export const traceSettingsSchema = z.strictObject({
   agent: agentSchema.optional(),
+  runtime: record
+    .optional()
+    .meta({ description: 'harness, versions, host: kept with the trace; `harness` is the name that statistics go by' }),
   model: name.optional().meta({ description: 'forced on every call; default: what the harness asks for' }),
   upstream: name.optional().meta({ description: 'name of the upstream to use; default: any that serves the model' }),
   sampling: record.optional().meta({ description: 'forced on every call: temperature, top_p, max_tokens …' }),
@@ -44,7 +47,7 @@ export type CallSettings = {
 /** `value` is `extra.gateway`; the log may hold what other versions wrote, so anything unreadable counts as not set. */
 export function callSettingsOf(value: unknown): CallSettings {
   const given = typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-  const parsed = traceSettingsSchema.omit({ agent: true }).safeParse({
+  const parsed = traceSettingsSchema.omit({ agent: true, runtime: true }).safeParse({
     model: given['model'],
     upstream: given['upstream'],
     sampling: given['sampling'],

@@ -18,7 +18,7 @@ import {
  * Leaves out the mirrors of what is there itself. The innermost list is short (mirrors only) and read by key, as are their originals: a project without
  * mirrors pays for an empty list. A rollout may be the mirror of a trace, where its producer did not know the rollout of the original.
  */
-function withoutMirrors(of: 'rollout' | 'trace', { db, project }: ViewSource): string {
+export function withoutMirrors(of: 'rollout' | 'trace', { db, project }: ViewSource): string {
   const mirrored = `(SELECT id FROM ${db}ids WHERE project = ${project} AND kind = '${of}_mirror')`;
   const kinds = of === 'trace' ? "'trace'" : "'rollout', 'trace'";
   const there = `(SELECT id FROM ${db}ids WHERE project = ${project} AND kind IN (${kinds}) AND id GLOBAL IN ${mirrored})`;
