@@ -6,6 +6,7 @@ import type { Inbound } from './inbound.ts';
 import type { Ladder } from './ladder.ts';
 import type { Outbound } from './outbound.ts';
 import type { Attempt } from './outcome.ts';
+import type { Printing } from './printing.ts';
 
 export type Call = {
   readonly trace: TraceState;
@@ -22,6 +23,8 @@ export type Call = {
   readonly published: number | null;
   /** What the harness calls itself: its User-Agent. */
   readonly client: string | null;
+  /** Of its messages, begun when the call began; null where it has none. */
+  readonly printing: Printing | null;
 };
 
 /** What the call was sent as; null while no upstream has taken it. */

@@ -19,6 +19,7 @@ import { noteCall, type TraceState } from '../traces/state.ts';
 import { callData } from './call-data.ts';
 import type { Call, Sent } from './call.ts';
 import { choicesOf, type Outcome } from './outcome.ts';
+import type { Printing } from './printing.ts';
 
 export type FinishPorts = {
   readonly append: AppendOptions;
@@ -72,7 +73,7 @@ export async function storePending(trace: TraceState, ports: Pick<FinishPorts, '
 
 function plan({ call, sent, outcome, limit, responseId }: Finished, ports: FinishPorts): NonNullable<TraceState['pending']> {
   const { trace, inbound } = call;
-  const planned = planSafely(trace, exchangeOf(call, sent, outcome), ports);
+  const planned = planSafely(trace, exchangeOf(call, sent, outcome), call.printing, ports);
   const published = ports.policies.at(trace.scope.project, trace.scope.run);
   const facts = { call, sent, outcome, plan: planned, published, responseId, ...(limit !== undefined && { limit }) };
   const { data, spliced } = callData(facts);
@@ -95,6 +96,8 @@ function plan({ call, sent, outcome, limit, responseId }: Finished, ports: Finis
     },
     apply: () => {
       applyNodes(trace.graph, planned.nodes);
+      const [answer] = planned.answers;
+      if (answer !== undefined && planned.drift.length === 0) call.printing?.remember(trace.graph.parents[answer.node] as number);
       noteCall(trace, data);
     },
   };
@@ -108,14 +111,15 @@ function textOf(response: unknown): unknown {
 }
 
 /** A plan that would break the identity of tokens is a fault of ours: the texts are kept, without tokens, and say so. */
-function planSafely(trace: TraceState, exchange: Exchange, { onFault }: FinishPorts): ExchangePlan {
+function planSafely(trace: TraceState, exchange: Exchange, printing: Printing | null, { onFault }: FinishPorts): ExchangePlan {
+  const prints = printing?.take();
   try {
-    return planExchange(trace.graph, exchange);
+    return planExchange(trace.graph, exchange, prints);
   } catch (error) {
     onFault(error);
     const tokenError = isTapedeckError(error) ? error.code : 'internal';
     const choices = exchange.choices.map((choice) => ({ ...choice, ids: null, logprobs: null, policyRuns: null, tokenError }));
-    return planExchange(trace.graph, { ...exchange, promptIds: null, choices });
+    return planExchange(trace.graph, { ...exchange, promptIds: null, choices }, prints);
   }
 }
 

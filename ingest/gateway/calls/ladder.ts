@@ -77,8 +77,8 @@ export function spansOf(prompt: Uint32Array, messages: number, rungs: ReadonlyMa
 }
 
 /** The messages that the graph does not hold yet, by their index. */
-function newMessages({ trace, messages, inbound }: Call): number[] {
-  const request = requestOf(trace.graph, printMessages(messages), null, canonicalHash(inbound.ask.tools));
+function newMessages({ trace, messages, inbound, printing }: Call): number[] {
+  const request = requestOf(trace.graph, printing?.take() ?? printMessages(messages), null, canonicalHash(inbound.ask.tools));
   const from = Math.max(walk(trace.graph, request).depth, messages.length - MAX_RUNGS);
   return Array.from({ length: Math.max(0, messages.length - from) }, (_, i) => from + i);
 }

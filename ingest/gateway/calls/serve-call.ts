@@ -18,6 +18,7 @@ import { refuse } from './refuse.ts';
 import { jsonBuffer, JSON_TYPE, namingOf, recorded, sendBody, sendError, SSE_HEADERS, type RelayPorts, type Settled } from './relay.ts';
 import { failed } from './relay-body.ts';
 import type { RetryWindow } from './retries.ts';
+import { startPrinting } from './printing.ts';
 
 export type ServePorts = RelayPorts & {
   readonly pool: UpstreamPool;
@@ -115,6 +116,7 @@ function begin(
     retryOf: repeat.retryOf,
     published: ports.policies.at(trace.scope.project, trace.scope.run),
     client: headers['user-agent'] ?? null,
+    printing: inbound.endpoint.nodes === 'messages' ? startPrinting(trace.graph, trace.printed, inbound, messages) : null,
   });
 }
 

@@ -5,6 +5,7 @@
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import type { DataOf, TapedeckEvent } from '../../../events/registry.ts';
 import { emptyGraph, applyEvent, graphBytes, type TraceGraph } from '../graph/trace-graph.ts';
+import type { Printed } from '../calls/printing.ts';
 import type { Stopped } from '../calls/stopped.ts';
 import type { Draft, Scope } from '../record/draft.ts';
 import { callSettingsOf, type CallSettings, type LimitName } from './settings.ts';
@@ -47,6 +48,8 @@ export type TraceState = {
   tail: Promise<unknown>;
   /** Events of which nobody knows whether they are in the log: stored again, with the same ids, before anything else of the trace. */
   pending: { readonly drafts: readonly Draft[]; readonly smaller: () => readonly Draft[]; readonly apply: () => void } | null;
+  /** What is known of the texts of earlier requests; empty after a fold. */
+  readonly printed: Printed[];
   /** Ends a call that is under way, and says why. */
   readonly inFlight: Set<(reason: Stopped) => void>;
 };
@@ -73,6 +76,7 @@ export function newTrace(rollout: RolloutState, id: string, settings: CallSettin
     responses: new Map(),
     tail: Promise.resolve(),
     pending: null,
+    printed: [],
     inFlight: new Set(),
   };
   rollout.traces.set(id, trace);
