@@ -15,9 +15,11 @@ const free = fc.dictionary(
   { maxKeys: 3 },
 );
 const id = fc.nat(2 ** 31 - 1);
+/** JSON.stringify writes -0 as 0. */
+const logprob = fc.float({ noNaN: true, noDefaultInfinity: true, max: 0 }).map((p) => p + 0);
 const choice = fc
   .record({
-    ids: fc.option(fc.array(fc.tuple(id, fc.float({ noNaN: true, noDefaultInfinity: true, max: 0 })), { maxLength: 5 })),
+    ids: fc.option(fc.array(fc.tuple(id, logprob), { maxLength: 5 })),
     free,
   })
   .map(({ ids, free: rest }) => ({ ids, rest }));
