@@ -13,6 +13,7 @@ import {
   policyVersion,
   record,
   span,
+  stream,
 } from './fields.ts';
 
 export const usage = object({
@@ -21,6 +22,20 @@ export const usage = object({
   cachedTokens: count.nullish(),
   reasoningTokens: count.nullish(),
   cost: float.nullish().meta({ description: 'US dollars' }),
+});
+
+/** What the harness was told, byte for byte: a replay tells it again. */
+export const told = object({
+  status: z.int().min(100).max(999),
+  headers: record.optional().meta({ description: 'names in lower case; a value is a text or a list of texts' }),
+  pieces: stream('u8').nullish().meta({
+    description:
+      'pieces of the body with their times, each as its difference from the last (events/answer-pieces.ts); null = too large to keep',
+  }),
+  ending: z.enum(['complete', 'broken', 'left']).meta({
+    description:
+      'complete; broken: the connection was cut after the last piece; left: the harness went first, the pieces are what had come for it',
+  }),
 });
 
 /** One exchange with a model server, successful or not. */
@@ -34,6 +49,7 @@ export const callRecorded = object({
   requestDigest: z.string().max(128).nullish().meta({ description: 'hash of the canonical request' }),
   request: anything.optional().meta({ description: 'the request, verbatim' }),
   response: anything.optional().meta({ description: 'the response, verbatim' }),
+  told: told.nullish().meta({ description: 'the answer as the harness got it, so that a replay can give it again' }),
   finishReason: z.string().max(256).nullish(),
   usage: usage.nullish(),
   time: span.nullish(),

@@ -7,7 +7,7 @@ import { schemaHash } from './json-schemas.ts';
 
 /** The shape of all schemas, by version. A changed hash: additive -> pin the new one here; not additive -> a new version and a lift in upcast.ts. */
 const PINNED: Readonly<Record<number, string>> = {
-  1: '0ba20dbd365c7526179dbaafabedf15c5177c2b9e7c5020fbc9752986df24fc1',
+  1: 'd21a92a76c36111724e952e3e30cb3ca66245936e8ca3ef689ab38337051b46f',
 };
 
 test('the schemas are those of their version', () => {

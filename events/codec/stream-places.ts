@@ -24,6 +24,7 @@ const TREE: Tree = {
       lossWeights: { [ANY_KEY]: 'f32' },
     },
     logprobs: 'f32',
+    told: { pieces: 'u8' },
     streams: { trainerLogprobs: 'f32', entropies: 'f32', isMasked: 'u8' },
   },
 };
