@@ -25,6 +25,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   events: ['zod'],
   'store/log': ['lmdb', '@platformatic/kafka', 'kafkajs', 'zod'],
   'store/blobs': ['@aws-sdk/client-s3'],
+  'store/keys': ['zod'],
   'store/columns': ['@clickhouse/client', 'zod'],
   'store/columns/engine': ['chdb', 'zod'],
   migrations: [],

@@ -46,8 +46,11 @@ export const ERROR_CODES = {
   bad_request: { status: 400, retry: false },
   not_found: { status: 404, retry: false },
   method_not_allowed: { status: 405, retry: false },
-  // input: a call through the gateway
+  // input: who asks
   unauthorized: { status: 401, retry: false },
+  forbidden: { status: 403, retry: false },
+  rate_limited: { status: 429, retry: true },
+  // input: a call through the gateway
   rollout_ended: { status: 409, retry: false },
   rollout_exists: { status: 409, retry: false },
   limit_reached: { status: 400, retry: false },

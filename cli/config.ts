@@ -17,7 +17,7 @@ const list = z.string().transform((s) => s.split(',').map((x) => x.trim()).filte
 /** The variable of a setting is TAPEDECK_ and its name in capitals: blockWaitMs is TAPEDECK_BLOCK_WAIT_MS. */
 const settings = z.object({
   data: z.string().min(1).prefault('./data').meta({ description: 'Folder for everything kept on this machine: log, tables, blobs.' }),
-  host: z.string().prefault('127.0.0.1').meta({ description: 'Address to listen on; only loopback until API keys exist.' }),
+  host: z.string().prefault('127.0.0.1').meta({ description: 'Address to listen on; beyond loopback only with API keys.' }),
   port: integer(0, 65_535).prefault('7070').meta({ description: 'TCP port; 0 takes a free one.' }),
   roles: list
     .pipe(z.array(z.enum(ROLES)).min(1))
@@ -27,6 +27,34 @@ const settings = z.object({
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
     .prefault('info')
     .meta({ description: 'How much it writes to stderr.' }),
+  keys: z
+    .string()
+    .min(1)
+    .optional()
+    .meta({ description: 'File of API keys, shared by all roles; unset = keys.json in the data folder (docs/security.md).' }),
+  requireKeys: flag.prefault('false').meta({ description: 'Refuse to start without API keys on loopback too, as behind a proxy.' }),
+  key: z.string().optional().meta({ description: 'API key that commands send to the server.', secret: true }),
+  project: z
+    .string()
+    .min(1)
+    .max(256)
+    .optional()
+    .meta({ description: 'Project that commands work on; unset = that of the key, or default.' }),
+  keyRate: integer(0, 1_000_000).prefault('0').meta({ description: 'Requests a second for each API key; 0 = no limit.' }),
+  openMetrics: flag.prefault('false').meta({ description: 'Answer /metrics without an API key.' }),
+  tlsCert: z
+    .string()
+    .min(1)
+    .optional()
+    .meta({ description: 'File with the certificate chain (PEM); with TAPEDECK_TLS_KEY the server speaks HTTPS.' }),
+  tlsKey: z.string().min(1).optional().meta({ description: 'File with the private key of the certificate (PEM).' }),
+  corsOrigins: list
+    .pipe(z.array(z.url()))
+    .prefault('')
+    .meta({ description: 'Origins whose pages may ask this server, comma separated, as https://ui.example.org.' }),
+  allowedHosts: list
+    .prefault('')
+    .meta({ description: 'Further host names under which a server without keys is reached, comma separated.' }),
   url: z.url().optional().meta({ description: 'Server that commands talk to; default http://<host>:<port>.' }),
   log: z.enum(['embedded', 'kafka']).prefault('embedded').meta({ description: 'Where events go: a log on this machine, or Kafka.' }),
   partitions: integer(1, 1024).prefault('4').meta({ description: 'Log partitions; fixed at creation.' }),
@@ -152,7 +180,18 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     throw new TapedeckError('config_invalid', `these settings are wrong:\n  ${problems.join('\n  ')}\nsee: tapedeck config`);
   }
   const config = parsed.data;
-  return { ...config, data: resolve(config.data), url: config.url ?? `http://${config.host}:${config.port}` };
+  return {
+    ...config,
+    data: resolve(config.data),
+    url: config.url ?? `${config.tlsCert === undefined ? 'http' : 'https'}://${hostInUrl(config.host)}:${config.port}`,
+  };
+}
+
+/** An address as it stands in a URL; one that means all addresses is reached on this machine. */
+export function hostInUrl(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }
 
 /** One variable of the environment, for settings that name where a secret lies. */
@@ -173,9 +212,7 @@ const NOT_SETTINGS = new Set([
 
 function crossChecks(config: z.output<typeof settings>): string[] {
   const problems: string[] = [];
-  if (!isLoopback(config.host)) {
-    problems.push(`TAPEDECK_HOST=${config.host}: only loopback addresses until API keys exist (127.0.0.0/8, ::1, localhost)`);
-  }
+  if ((config.tlsCert === undefined) !== (config.tlsKey === undefined)) problems.push('TAPEDECK_TLS_CERT and TAPEDECK_TLS_KEY go together');
   if (config.log === 'kafka' && config.kafkaBrokers.length === 0) problems.push('TAPEDECK_KAFKA_BROKERS is needed with TAPEDECK_LOG=kafka');
   if (config.kafkaMinIsr > config.kafkaReplication) problems.push('TAPEDECK_KAFKA_MIN_ISR must not exceed TAPEDECK_KAFKA_REPLICATION');
   if (config.blobs === 's3' && config.s3Bucket === undefined) problems.push('TAPEDECK_S3_BUCKET is needed with TAPEDECK_BLOBS=s3');
@@ -188,7 +225,15 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Where things lie under the data folder. */
-export function paths(config: Pick<Config, 'data'>): { log: string; engine: string; blobs: string; feeds: string; gatewaySecret: string } {
+export function paths(config: Pick<Config, 'data' | 'keys'>) {
   const at = (name: string): string => join(config.data, name);
-  return { log: at('log'), engine: at('engine'), blobs: at('blobs'), feeds: at('feeds'), gatewaySecret: at('gateway.secret') };
+  return {
+    log: at('log'),
+    engine: at('engine'),
+    blobs: at('blobs'),
+    feeds: at('feeds'),
+    gatewaySecret: at('gateway.secret'),
+    keys: config.keys === undefined ? at('keys.json') : resolve(config.keys),
+    audit: at('audit.log'),
+  };
 }

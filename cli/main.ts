@@ -23,6 +23,7 @@ const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load:
     about: 'events that could not be stored',
     load: async () => (await import('./commands/dead-letters.ts')).deadLettersCommand,
   },
+  keys: { about: 'make, list and revoke API keys', load: async () => (await import('./commands/keys.ts')).keysCommand },
   migrate: { about: 'bring the schema of the store up to date', load: async () => (await import('./commands/migrate.ts')).migrateCommand },
   config: { about: 'print every setting', load: async () => (await import('./commands/config.ts')).configCommand },
 };

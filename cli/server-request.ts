@@ -1,11 +1,12 @@
 /** Requests of commands to a running server, with its errors as ours. */
 import { TapedeckError, ERROR_CODES, type ErrorCode } from '../base/errors.ts';
+import { withKey } from './server-key.ts';
 
 /** Sends one request; throws the server's own code and message, or `store_unavailable` when nobody answers. */
 export async function request(url: string, path: string, init: RequestInit = {}): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(new URL(path, url), init);
+    answer = await fetch(new URL(path, url), withKey(init));
   } catch (cause) {
     throw new TapedeckError(
       'store_unavailable',

@@ -11,6 +11,7 @@ import { decodeCbor } from '../events/codec/cbor-decode.ts';
 import { contentHash } from '../events/content-hash.ts';
 import type { Envelope } from '../events/envelope.ts';
 import { partitionKey } from '../events/partition-key.ts';
+import { itemRefusal, withProject, type WriterAccess } from './accept-access.ts';
 import { EVENT_TYPES, isEventType, type Topic } from '../events/registry.ts';
 import { partitionOf } from '../store/log/partitioner.ts';
 import type { AcceptLimits } from './accept-limits.ts';
@@ -67,6 +68,8 @@ export type PlanRules = {
   /** Partitions of the feeds log, or null when feed events are refused. */
   readonly feedPartitions: number | null;
   readonly tombstones: Tombstones;
+  /** What the key of the request allows; null: everything. */
+  readonly access?: WriterAccess | null;
 };
 
 type Drafting = {
@@ -127,7 +130,8 @@ function planItem(draft: Drafting, index: number, bytes: Uint8Array, start: numb
     draft.unreadable.push(index);
     return;
   }
-  const record = recordOf(draft, index, value, bytes.subarray(start, end));
+  const slice = withProject(value, bytes.subarray(start, end), draft.rules.access ?? null);
+  const record = recordOf(draft, index, value, slice);
   const producer = producerOf(value);
   if (producer === 'unreadable') draft.unreadable.push(index);
   else if (producer !== null) draft.numbered.push({ index, producer, record });
@@ -140,7 +144,7 @@ function recordOf(draft: Drafting, index: number, value: unknown, slice: Uint8Ar
   const event = value as Envelope;
   const known = checked.ok && isEventType(event.type);
   const topic = known ? EVENT_TYPES[event.type as keyof typeof EVENT_TYPES].topic : 'events';
-  const refusal = refusalOf(draft.rules, event, topic);
+  const refusal = itemRefusal(event, draft.rules.access ?? null) ?? refusalOf(draft.rules, event, topic);
   if (refusal !== null) return reject(draft, index, event.id, refusal);
   const sized = fit(draft.rules.limits, slice);
   if (!sized.ok) return reject(draft, index, event.id, sized.error);

@@ -4,6 +4,7 @@
  */
 import { ByteWriter } from '../base/byte-writer.ts';
 import { ok, type Problem, type Result } from '../base/result.ts';
+import type { WriterAccess } from './accept-access.ts';
 import { store, type AppendPorts, type Unstored } from './accept-append.ts';
 import type { AcceptLimits } from './accept-limits.ts';
 import type { Media } from './accept-media.ts';
@@ -16,6 +17,8 @@ export type AcceptContext = Omit<AppendPorts, 'storeMs'> & {
   readonly limits: AcceptLimits;
   readonly producers: Producers;
   readonly tombstones: Tombstones;
+  /** What the key of the request allows; null or missing: everything. */
+  readonly access?: WriterAccess | null;
 };
 
 /** One answer for every item: accepted + duplicates + rejected = items. */
@@ -48,8 +51,8 @@ export async function planBody(
   writer: ByteWriter,
   onStep: () => void = () => {},
 ): Promise<Result<Plan>> {
-  const { limits, tombstones, log, feeds, clock } = context;
-  const rules = { limits, tombstones, partitions: log.partitions, feedPartitions: feeds?.partitions ?? null };
+  const { limits, tombstones, log, feeds, clock, access = null } = context;
+  const rules = { limits, tombstones, access, partitions: log.partitions, feedPartitions: feeds?.partitions ?? null };
   const steps = planEvents(body, media, rules, writer);
   for (;;) {
     const step = steps.next();

@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { exportEpisodes, lineWriter, writeFileWhole, type EpisodeSource, type ExportReport } from '../../ingest/importers/export-file.ts';
+import type { Config } from '../config.ts';
 import { asSeconds } from '../render/as-seconds.ts';
 import { endMissing, tellMissing } from '../render/missing-line.ts';
 import { waitUntilStored } from '../wait-until-stored.ts';
@@ -26,12 +27,12 @@ const DEFAULT_WAIT_SECONDS = 60;
  * Writes what was accepted when it was called: it waits for what is not stored yet. Exit codes: 0 all written, 2 some rollouts have no start and were left out, 1 failed,
  * 130 stopped by Ctrl-C (the file is then not there).
  */
-export function exportCommand(config: { readonly url: string }, openSource: OpenEpisodeSource): Command {
+export function exportCommand(config: Pick<Config, 'url' | 'project'>, openSource: OpenEpisodeSource): Command {
   const verifiers = new Command('verifiers')
     .description('verifiers v1 episodes, one per line (traces.jsonl)')
     .requiredOption('--run <id>', 'the run to export')
     .option('--rollout <id...>', 'only these rollouts')
-    .option('--project <id>', 'project of the run', DEFAULT_PROJECT)
+    .option('--project <id>', 'project of the run', config.project ?? DEFAULT_PROJECT)
     .option('--url <url>', 'server to read from', config.url)
     .option('-o, --out <file>', 'file to write, - for standard output', '-')
     .option(

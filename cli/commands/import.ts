@@ -6,6 +6,8 @@ import { isTapedeckError } from '../../base/errors.ts';
 import { systemRandom } from '../../base/random.ts';
 import { findFiles, type FoundFile } from '../../ingest/importers/find-files.ts';
 import { httpSink } from '../../ingest/importers/http-sink.ts';
+import type { Config } from '../config.ts';
+import { keyedFetch } from '../server-key.ts';
 import { importFiles } from '../../ingest/importers/import-files.ts';
 import type { Format } from '../../ingest/importers/recognise.ts';
 import { addIssue, emptyReport, exitCodeOf, reportText, type ImportReport } from '../../ingest/importers/report.ts';
@@ -26,12 +28,12 @@ type Options = {
 };
 
 /** Exit codes: 0 all imported, 2 some lines, files or events not, 1 nothing imported or broken off, 130 stopped by Ctrl-C. */
-export function importCommand(config: { readonly url: string }): Command {
+export function importCommand(config: Pick<Config, 'url' | 'project'>): Command {
   return new Command('import')
     .description('import rollouts from files: verifiers v1 traces.jsonl, v0 results.jsonl, plain or compressed')
     .argument('<paths...>', 'files, folders (searched through) or patterns')
     .option('--url <url>', 'server to send to', config.url)
-    .option('--project <id>', 'project to import into (default: default)')
+    .option('--project <id>', 'project to import into (default: that of the key, or default)', config.project)
     .option('--run <id>', 'run for records that name none')
     .addOption(
       new Option('--format <format>', 'take every file for this format').choices(['verifiers-v1', 'verifiers-v0', 'verifiers-v0-page']),
@@ -61,7 +63,7 @@ async function run(paths: readonly string[], options: Options): Promise<number> 
       {
         project: options.project,
         run: options.run,
-        sink: httpSink({ url: options.url, clock: systemClock, random: systemRandom, onRetry: progress.note }),
+        sink: httpSink({ url: options.url, fetch: keyedFetch, clock: systemClock, random: systemRandom, onRetry: progress.note }),
         signal: stop.signal,
         lanes: LANES,
         batchBytes: BATCH_BYTES,

@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import { SQL_FORMAT_NAMES } from '../../query/sql/formats.ts';
 import type { SqlFormat } from '../../query/sql/formats.ts';
+import type { Config } from '../config.ts';
 import { askServer } from '../render/ask-server.ts';
 import { terminalOf, tolerateClosedPipe, write } from '../render/output.ts';
 import { renderTable } from '../render/result-table.ts';
@@ -18,11 +19,11 @@ type Options = {
 };
 
 /** `tapedeck sql "select …"`: a table on a terminal, TSV in a pipe, or the format asked for. Without a query, or with `-`, it reads stdin. */
-export function sqlCommand(config: { readonly url: string }): Command {
+export function sqlCommand(config: Pick<Config, 'url' | 'project'>): Command {
   return new Command('sql')
     .argument('[query]', 'one SELECT, SHOW TABLES or DESCRIBE <view>; - or nothing reads it from stdin')
     .option('--url <url>', 'server to ask', config.url)
-    .option('--project <id>', 'project to ask about')
+    .option('--project <id>', 'project to ask about', config.project)
     .addOption(
       new Option('-f, --format <format>', 'how to print (default: table on a terminal, else tsv)').choices(['table', ...SQL_FORMAT_NAMES]),
     )

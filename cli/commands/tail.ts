@@ -6,6 +6,8 @@ import { systemClock } from '../../base/clock.ts';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import { systemRandom } from '../../base/random.ts';
 import { httpSink } from '../../ingest/importers/http-sink.ts';
+import type { Config } from '../config.ts';
+import { keyedFetch } from '../server-key.ts';
 import { addIssue, emptyReport, type ImportReport } from '../../ingest/importers/report.ts';
 import { tailText } from '../../ingest/tail/tail-report.ts';
 import { tail } from '../../ingest/tail/tail.ts';
@@ -32,12 +34,12 @@ type Options = {
 };
 
 /** Exit codes: 0 all taken, 2 some lines, files or events not, 1 broken off, 130 stopped by Ctrl-C (what was acknowledged is remembered). */
-export function tailCommand(config: { readonly url: string }): Command {
+export function tailCommand(config: Pick<Config, 'url' | 'project'>): Command {
   return new Command('tail')
     .description('send rollouts while they are written: verifiers traces.jsonl and results.jsonl, prime-rl run folders')
     .argument('<folder>', 'folder to follow, with everything below it')
     .option('--url <url>', 'server to send to', config.url)
-    .option('--project <id>', 'project to send into (default: default)')
+    .option('--project <id>', 'project to send into (default: that of the key, or default)', config.project)
     .option('--run <id>', 'run for records that name none')
     .option('--state <file>', 'where the places are kept (default: .tapedeck-tail.json in the folder)')
     .option('--sweep <seconds>', 'how often everything is looked at, beside the notices of the kernel', seconds, 5)
@@ -75,6 +77,7 @@ async function run(folder: string, options: Options): Promise<number> {
         state: options.state === undefined ? join(root, '.tapedeck-tail.json') : resolve(options.state),
         target: { url: options.url, project: options.project ?? null, run: options.run ?? null },
         sink: httpSink({
+          fetch: keyedFetch,
           url: options.url,
           clock: systemClock,
           random: systemRandom,

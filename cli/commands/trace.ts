@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import type { BranchTokens, TraceAnswer } from '../../query/traces/trace-answer.ts';
+import type { Config } from '../config.ts';
 import { askServer } from '../render/ask-server.ts';
 import { terminalOf, tolerateClosedPipe, write } from '../render/output.ts';
 import { renderError } from '../render/server-error.ts';
@@ -20,11 +21,11 @@ type Options = {
 const PREVIEW_CHARS = 400;
 
 /** `tapedeck trace <id>`: the graph of a trace as a tree; `--tokens [leaf]` the token streams of one branch. */
-export function traceCommand(config: { readonly url: string }): Command {
+export function traceCommand(config: Pick<Config, 'url' | 'project'>): Command {
   return new Command('trace')
     .argument('<id>', 'id of the trace')
     .option('--url <url>', 'server to ask', config.url)
-    .option('--project <id>', 'project of the trace')
+    .option('--project <id>', 'project of the trace', config.project)
     .option('--run <id>', 'run of the trace, when several runs use the same id')
     .option(
       '--tokens [leaf]',

@@ -1,12 +1,13 @@
 import { ERROR_CODES, TapedeckError } from '../../base/errors.ts';
 import type { ErrorCode } from '../../base/errors.ts';
+import { withKey } from '../server-key.ts';
 
 /** Asks the server; any answer but a success becomes a TapedeckError with the server's code, message and details. */
 export async function askServer(url: string, path: string, init: RequestInit = {}): Promise<Response> {
   const target = new URL(path, url);
   let response: Response;
   try {
-    response = await fetch(target, init);
+    response = await fetch(target, withKey(init));
   } catch (cause) {
     if (init.signal?.aborted === true) throw new TapedeckError('aborted', 'stopped', { cause });
     throw new TapedeckError(

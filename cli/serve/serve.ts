@@ -8,16 +8,17 @@ import { Lifecycle } from '../../base/lifecycle.ts';
 import type { Random } from '../../base/random.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
 import type { FeedService } from '../../trainer-feed/server/feed-service.ts';
-import { createIngest, openServer } from '../../ingest/http/server.ts';
+import { createIngest } from '../../ingest/http/server.ts';
 import { createProducers } from '../../ingest/accept-producers.ts';
 import { createTombstones } from '../../ingest/accept-tombstones.ts';
 import { primeRoutes } from '../../ingest/prime/routes.ts';
 import type { ReadyCheck } from '../../ingest/http/health.ts';
-import type { Config } from '../config.ts';
+import { hostInUrl, type Config } from '../config.ts';
 import { openColumns, type Columns } from './columns.ts';
 import { crashAfterAppend, crashAt } from './crash-points.ts';
 import { createRegistry, logMetrics, projectorMetrics } from './metrics.ts';
 import { openBlobs } from './open-blobs.ts';
+import { openEdge } from './open-edge.ts';
 import { openFeeds } from './open-feeds.ts';
 import { openGateway } from './open-gateway.ts';
 import { openLog } from './open-log.ts';
@@ -60,7 +61,7 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
   const edge = crashAfterAppend(log, crashAt(config.crashPoint));
   const tombstones = createTombstones();
   const gateway = has('gateway') ? await life.open('gateway', () => openGateway(config, { log: edge, blobs, columns, tombstones, registry }, deps), (g) => g.close()) : null; // prettier-ignore
-  const app = await life.open('http server', () => openServer({ clock, random, logger }), (a) => a.close()); // prettier-ignore
+  const app = await openEdge(config, deps, life);
   const checks = readyChecks(log, columns, projector, feeds);
   if (writes) {
     const producers = createProducers({ loadProducers: (signal) => loadProducers(columns.store, log, signal) });
@@ -78,7 +79,8 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
   await registerRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks, rebuild, feeds });
   await app.listen({ host: config.host, port: config.port });
   const address = app.addresses()[0];
-  return `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${address === undefined || typeof address === 'string' ? config.port : address.port}`;
+  const port = address === undefined || typeof address === 'string' ? config.port : address.port;
+  return `${config.tlsCert === undefined ? 'http' : 'https'}://${hostInUrl(config.host)}:${port}`;
 }
 
 async function openProjector(config: Config, columns: Columns, deps: Deps, life: Lifecycle): Promise<ProjectorChild> {

@@ -17,7 +17,7 @@ export function errorAnswer(error: TapedeckError, random: Random): Answer {
   return {
     status: error.status,
     body: JSON.stringify(errorBody(error)),
-    headers: waits ? { ...headers, 'retry-after': String(retryAfterSeconds(random)) } : headers,
+    headers: waits ? { ...headers, 'retry-after': String(error.details['retryAfterSeconds'] ?? retryAfterSeconds(random)) } : headers,
   };
 }
 

@@ -2,6 +2,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { TapedeckError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
+import { ALL_PROJECTS } from '../../store/keys/key-record.ts';
+import { accessOf } from '../../store/keys/request-access.ts';
+import type { WriterAccess } from '../accept-access.ts';
 import { executePlan, planBody, type AcceptContext, type Accepted } from '../accept.ts';
 import { errorAnswer, toTapedeckError } from './error-answer.ts';
 import { MAX_KEY_LENGTH, type Answer, type IdempotencyWindow } from './idempotency.ts';
@@ -38,8 +41,14 @@ export function registerEventsRoute(app: FastifyInstance, ports: EventsRoutePort
     const received = request.body as Received | undefined;
     if (received === undefined) throw new TapedeckError('bad_request', 'the body is empty; send an array of events, or one event');
     if (received instanceof TapedeckError) return refuse(reply, received, ports);
-    return send(reply, await answerTo(request, received, ports));
+    return send(reply, await answerTo(request, received, { ...ports, accept: { ...ports.accept, access: writerOf(request) } }));
   });
+}
+
+function writerOf(request: FastifyRequest): WriterAccess | null {
+  const access = accessOf(request.raw);
+  if (access === null) return null;
+  return { project: access.project === ALL_PROJECTS ? null : access.project, isAdmin: access.role === 'admin' };
 }
 
 async function answerTo(request: FastifyRequest, body: ReceivedBody, ports: EventsRoutePorts): Promise<Answer> {
@@ -51,7 +60,9 @@ async function answerTo(request: FastifyRequest, body: ReceivedBody, ports: Even
         details: { header: 'idempotency-key' },
       });
     }
-    const { answer, replayed } = await ports.answers.run(key, body.bytes, () => accept(body, ports));
+    // a key of another project asks something else
+    const scope = ports.accept.access?.project ?? null;
+    const { answer, replayed } = await ports.answers.run(scope === null ? key : `${key}\n${scope}`, body.bytes, () => accept(body, ports));
     return replayed ? { ...answer, headers: { ...answer.headers, 'idempotency-replayed': 'true' } } : answer;
   } catch (error) {
     const known = toTapedeckError(error);

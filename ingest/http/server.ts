@@ -34,6 +34,10 @@ export type ServerOptions = {
   readonly headerBytes?: number;
   /** How long `close` waits for requests in flight before it cuts their connections. */
   readonly closeMs?: number;
+  /** Called before any route is registered: hooks that hold for all routes. */
+  readonly guard?: (app: FastifyInstance) => Promise<void>;
+  /** PEM texts; with them the server speaks HTTPS only. */
+  readonly tls?: { readonly cert: string; readonly key: string };
   /** Safety net above the deadlines of the routes: a request must have come whole within this time. */
   readonly requestMs?: number;
 };
@@ -67,17 +71,18 @@ export type IngestRoutes = (scope: FastifyInstance, ports: IngestPorts) => void 
 export async function openServer(options: ServerOptions): Promise<FastifyInstance> {
   const { clock, closeMs = 15_000 } = options;
   const clientErrors = createClientErrorHandler();
+  const bounds = {
+    headersTimeout: options.headersMs ?? 10_000,
+    maxHeaderSize: options.headerBytes ?? 16 * 1024,
+    connectionsCheckingInterval: 1_000,
+  };
   const app = fastify({
     ...(options.logger === undefined ? { logger: false } : { loggerInstance: options.logger }),
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     keepAliveTimeout: options.idleSocketMs ?? 75_000,
     requestTimeout: options.requestMs ?? 300_000,
-    http: {
-      headersTimeout: options.headersMs ?? 10_000,
-      maxHeaderSize: options.headerBytes ?? 16 * 1024,
-      connectionsCheckingInterval: 1_000,
-    },
+    ...(options.tls === undefined ? { http: bounds } : { https: { ...bounds, ...options.tls } }),
     clientErrorHandler: (error, socket) => clientErrors.handle(error, socket),
     frameworkErrors: (error, _request, reply) => void sendError(reply as unknown as FastifyReply, error, options.random),
     routerOptions: { maxParamLength: 4096 }, // ids may be escaped, and keys of the gateway hold several
@@ -85,6 +90,7 @@ export async function openServer(options: ServerOptions): Promise<FastifyInstanc
   clientErrors.follow(app.server);
   answerErrors(app, options.random);
   closeGracefully(app, clock, closeMs);
+  await options.guard?.(app);
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',

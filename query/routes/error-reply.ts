@@ -9,8 +9,8 @@ export function replyError(reply: FastifyReply, error: unknown): FastifyReply {
   const known =
     error instanceof TapedeckError ? error : new TapedeckError('internal', 'something failed that nobody foresaw; the server log has it');
   if (known.code === 'internal') reply.log.error({ err: error }, 'a query route failed');
-  if (known.retriable && known.status >= 429) void reply.header('retry-after', String(RETRY_AFTER_SECONDS));
   const { code, message, details } = known;
+  if (known.retriable && known.status >= 429) void reply.header('retry-after', String(details['retryAfterSeconds'] ?? RETRY_AFTER_SECONDS));
   return reply
     .code(known.status)
     .type('application/json; charset=utf-8')

@@ -5,8 +5,9 @@ import { z } from 'zod';
 import { TapedeckError } from '../../base/errors.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { entityId } from '../../events/fields.ts';
+import { accessOf } from '../../store/keys/request-access.ts';
 import { SQL_FORMAT_NAMES } from '../sql/formats.ts';
-import { MAX_QUERY_BYTES } from '../sql/limits.ts';
+import { MAX_QUERY_BYTES, type SqlAccount } from '../sql/limits.ts';
 import type { SqlAnswer, SqlRunner } from '../sql/run-sql.ts';
 import { badRequest, replyError } from './error-reply.ts';
 
@@ -41,7 +42,7 @@ export const sqlRoutes: FastifyPluginAsync<SqlRoutesOptions> = async (app, { run
       const gone = new AbortController();
       reply.raw.once('close', () => gone.abort(new TapedeckError('aborted', 'the client went away')));
       try {
-        return await send(reply, await run({ ...parsed.data, signal: gone.signal }));
+        return await send(reply, await run({ ...parsed.data, account: accountOf(request.raw), signal: gone.signal }));
       } catch (error) {
         gone.abort();
         return replyError(reply, error);
@@ -49,6 +50,12 @@ export const sqlRoutes: FastifyPluginAsync<SqlRoutesOptions> = async (app, { run
     },
   );
 };
+
+/** The key that asks; null on a server without keys. */
+export function accountOf(request: object): SqlAccount | null {
+  const access = accessOf(request);
+  return access === null ? null : { key: access.key, limits: access.limits };
+}
 
 const SCHEMA = {
   summary: 'Ask a question in SQL',

@@ -1,3 +1,5 @@
+import type { KeyLimits } from '../../store/keys/key-record.ts';
+
 /** What one query of a person may cost. Every limit is an error that names it, never a silently shorter answer. */
 export type SqlLimits = {
   readonly timeoutMs: number;
@@ -19,6 +21,24 @@ export const DEFAULT_SQL_LIMITS: SqlLimits = {
   resultBytes: 1024 ** 3,
   concurrent: 8,
 };
+
+/** Who asks, and the limits of its key: they can only narrow those of the server. */
+export type SqlAccount = { readonly key: string; readonly limits: KeyLimits };
+
+export function limitsFor(limits: SqlLimits, account: SqlAccount | null): SqlLimits {
+  if (account === null) return limits;
+  const { limits: own } = account;
+  const least = (server: number, key: number | undefined): number => Math.min(server, key ?? Infinity);
+  return {
+    timeoutMs: least(limits.timeoutMs, own.sqlTimeoutMs),
+    memoryBytes: least(limits.memoryBytes, own.sqlMemoryBytes),
+    readRows: least(limits.readRows, own.sqlReadRows),
+    readBytes: least(limits.readBytes, own.sqlReadBytes),
+    resultRows: least(limits.resultRows, own.sqlResultRows),
+    resultBytes: least(limits.resultBytes, own.sqlResultBytes),
+    concurrent: least(limits.concurrent, own.sqlConcurrent),
+  };
+}
 
 /** Longest query text, in bytes of UTF-8. */
 export const MAX_QUERY_BYTES = 128 * 1024;

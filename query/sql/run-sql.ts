@@ -13,8 +13,9 @@ import { checkNames, checkParameters, classify, forbiddenClause, tokensOf } from
 import { FORMAT_SETTINGS, SQL_FORMATS } from './formats.ts';
 import type { SqlFormat } from './formats.ts';
 import { checkSelect } from './guard.ts';
-import { MAX_QUERY_BYTES, PARSE_SETTINGS, querySettings } from './limits.ts';
-import type { SqlLimits } from './limits.ts';
+import { limitsFor, MAX_QUERY_BYTES, PARSE_SETTINGS, querySettings } from './limits.ts';
+import type { SqlAccount, SqlLimits } from './limits.ts';
+import { createQuerySlots } from './query-slots.ts';
 import { explainSqlError, refusal } from './sql-error.ts';
 
 export type SqlRequest = {
@@ -22,6 +23,8 @@ export type SqlRequest = {
   readonly params: Readonly<Record<string, unknown>>;
   readonly format: SqlFormat;
   readonly project: string;
+  /** The key that asks, with limits of its own; null: the server's limits only. */
+  readonly account?: SqlAccount | null;
   /** Aborting cancels the query; abort also when an answer is abandoned without being read. */
   readonly signal: AbortSignal;
 };
@@ -33,19 +36,14 @@ export type SqlRunner = (request: SqlRequest) => Promise<SqlAnswer>;
 
 /** Runs queries over `store`. Errors: sql_refused, sql_error, query_timeout, result_too_large, bad_request, not_found, overloaded, and those of the store. */
 export function createSqlRunner(options: { readonly store: ColumnStore; readonly limits: SqlLimits }): SqlRunner {
-  const { store, limits } = options;
-  let running = 0;
+  const { store } = options;
+  const slots = createQuerySlots(options.limits.concurrent);
   return async (request) => {
-    if (running >= limits.concurrent) {
-      throw new TapedeckError('overloaded', `${limits.concurrent} queries are running already: try again when one has ended`, {
-        details: { limit: limits.concurrent },
-      });
-    }
-    running++;
-    let held = true;
+    const { account = null } = request;
+    const limits = limitsFor(options.limits, account);
+    const giveBack = slots.take(account);
     const release = (): void => {
-      if (held) running--;
-      held = false;
+      giveBack();
       request.signal.removeEventListener('abort', release);
     };
     request.signal.addEventListener('abort', release, { once: true });

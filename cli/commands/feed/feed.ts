@@ -23,7 +23,7 @@ export function feedCommand(config: Config): Command {
       .command(name)
       .description(about)
       .option('--url <url>', 'server to ask', config.url)
-      .option('--project <id>', 'tenant', 'default')
+      .option('--project <id>', 'tenant', config.project ?? 'default')
       .option('--json', 'the answer of the server as it is');
 
   sub('create <feed> <spec>', 'create a feed; <spec> is a file with its spec as JSON, - reads standard input').action(

@@ -53,10 +53,11 @@ export function createRolloutsAdmin(ports: AdminPorts): RolloutsAdmin {
   /** Held for the caller. */
   const openRollout = async (project: string, rollout: string, claims: KeyClaims | null): Promise<RolloutState> => {
     const known = rollouts.get(project, rollout);
-    if (known !== null && 'traces' in known) return known;
-    const found = await openPlace(known ?? (await placeOf(project, rollout, claims)));
+    const found = known !== null && 'traces' in known ? known : await openPlace(known ?? (await placeOf(project, rollout, claims)));
     if (found === null) throw unknownRollout(rollout);
-    return found;
+    if (claims === null || claims.run === found.scope.run) return found;
+    rollouts.release(found);
+    throw new TapedeckError('forbidden', `the key is for the run ${claims.run}, and rollout ${rollout} is of another one`);
   };
   const openPlace = async (place: Place | null): Promise<RolloutState | null> => (place === null ? null : rollouts.open(place));
   const placeOf = async (project: string, rollout: string, claims: KeyClaims | null): Promise<Place | null> => {
@@ -86,7 +87,7 @@ export function createRolloutsAdmin(ports: AdminPorts): RolloutsAdmin {
     },
 
     async addTrace(rollout, request, claims) {
-      const state = await openRollout(request.project ?? DEFAULT_PROJECT, rollout, claims);
+      const state = await openRollout(projectFor(rollout, request, claims), rollout, claims);
       try {
         if (state.ended !== null) throw new TapedeckError('rollout_ended', `rollout ${rollout} was ended; start another one`);
         const trace = request.trace ?? newId();
@@ -102,7 +103,7 @@ export function createRolloutsAdmin(ports: AdminPorts): RolloutsAdmin {
     },
 
     async end(rollout, request, claims) {
-      const state = await openRollout(request.project ?? DEFAULT_PROJECT, rollout, claims);
+      const state = await openRollout(projectFor(rollout, request, claims), rollout, claims);
       const digest = createHash('sha256').update(JSON.stringify(request)).digest('hex');
       try {
         if (state.ended !== null) {
@@ -130,6 +131,16 @@ export function createRolloutsAdmin(ports: AdminPorts): RolloutsAdmin {
       return { expires, key: mintKey(secret, { kind: 'run', project, run, grant, partition, offset, expires }) };
     },
   };
+}
+
+/** The key of a rollout or run does for that rollout or run, in its own project. */
+function projectFor(rollout: string, request: { readonly project?: string | undefined }, claims: KeyClaims | null): string {
+  if (claims === null) return request.project ?? DEFAULT_PROJECT;
+  if (request.project !== undefined && request.project !== claims.project)
+    throw new TapedeckError('forbidden', `the key is for the project "${claims.project}": leave project out`);
+  if (claims.kind === 'rollout' && claims.rollout !== rollout)
+    throw new TapedeckError('forbidden', `the key is for the rollout ${claims.rollout}, not for ${rollout}`);
+  return claims.project;
 }
 
 function unknownRollout(rollout: string): TapedeckError {

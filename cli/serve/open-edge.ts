@@ -1,0 +1,52 @@
+/** The HTTP server with its check: keys, audit trail, TLS. Refuses to start where anybody could reach it without a key. */
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
+import type { Clock } from '../../base/clock.ts';
+import { TapedeckError } from '../../base/errors.ts';
+import type { Lifecycle } from '../../base/lifecycle.ts';
+import type { Random } from '../../base/random.ts';
+import { openServer } from '../../ingest/http/server.ts';
+import { openKeyRing, type KeyRing } from '../../store/keys/key-ring.ts';
+import { isLoopback, paths, type Config } from '../config.ts';
+import { guardAccess } from './access/access.ts';
+import { openAuditTrail } from './access/audit-trail.ts';
+import { openTls } from './tls.ts';
+
+type Deps = { readonly clock: Clock; readonly random: Random; readonly logger: Logger };
+
+export async function openEdge(config: Config, deps: Deps, life: Lifecycle): Promise<FastifyInstance> {
+  const { clock, random, logger } = deps;
+  const { keys: file, audit: auditFile } = paths(config);
+  const onProblem = (error: unknown): void => logger.error({ err: error }, 'the keys or the audit trail');
+  const ring = await life.open('keys', () => openKeyRing({ file, clock, onProblem }), (r) => r.close()); // prettier-ignore
+  refuseOpenDoor(config, ring, file, clock);
+  const audit = await life.open('audit trail', () => openAuditTrail({ file: auditFile, clock, onProblem }), (a) => a.close()); // prettier-ignore
+  const tls = await life.open('certificate', () => openTls(config, clock, onProblem), (t) => t?.close()); // prettier-ignore
+  if (!isLoopback(config.host) && tls === null) {
+    logger.warn(
+      'keys and data cross the network in clear text: set TAPEDECK_TLS_CERT and TAPEDECK_TLS_KEY, or put a proxy that speaks TLS in front',
+    );
+  }
+  const { keyRate, openMetrics, allowedHosts, corsOrigins } = config;
+  const guard = (app: FastifyInstance): Promise<void> =>
+    guardAccess(app, { ring, clock, audit, keyRate, openMetrics, allowedHosts, corsOrigins });
+  const app = await life.open(
+    'http server',
+    () => openServer({ clock, random, logger, guard, ...(tls === null ? {} : { tls: tls.pem }) }),
+    (a) => a.close(),
+  );
+  tls?.follow(app.server);
+  return app;
+}
+
+function refuseOpenDoor(config: Config, ring: KeyRing, file: string, clock: Clock): void {
+  if (isLoopback(config.host) && !config.requireKeys) return;
+  const now = clock.nowMicros() / 1e6;
+  const usable = [...(ring.keys()?.values() ?? [])].filter(({ revoked, expires }) => revoked === null && (expires ?? Infinity) > now);
+  if (usable.length > 0) return;
+  const where = isLoopback(config.host) ? 'TAPEDECK_REQUIRE_KEYS=true' : `TAPEDECK_HOST=${config.host} can be reached from other machines`;
+  throw new TapedeckError(
+    'address_refused',
+    `${where}, and ${file} holds no usable key: make one with "tapedeck keys create", then start again`,
+  );
+}
