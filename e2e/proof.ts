@@ -17,20 +17,21 @@ export async function sql<T>(url: string, query: string, params: Record<string, 
 
 export type Audit = { ok: boolean; lag: number; problems: string[]; projector: { phase: string } | null };
 
-export async function audit(url: string): Promise<Audit> {
-  const answer = await fetch(`${url}/v1/audit`);
+/** `key`: an API key for all projects, where the server has keys. */
+export async function audit(url: string, key?: string): Promise<Audit> {
+  const answer = await fetch(`${url}/v1/audit`, key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } });
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${answer.status}: ${text}`);
   return JSON.parse(text) as Audit;
 }
 
 /** Waits until the projector has stored everything that is in the log, summaries and search included. */
-export async function caughtUp(url: string, ms = 60_000): Promise<Audit> {
+export async function caughtUp(url: string, ms = 60_000, key?: string): Promise<Audit> {
   const end = Date.now() + ms;
   let last: unknown;
   while (Date.now() < end) {
     try {
-      const report = await audit(url);
+      const report = await audit(url, key);
       const projected = report.projector === null || report.projector.phase === 'idle'; // null: it runs elsewhere
       if (report.lag === 0 && projected) return report;
       last = report;

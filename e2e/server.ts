@@ -43,7 +43,7 @@ export async function startServer(
   const end = Date.now() + (options.listenMs ?? 20_000);
   let url: string | undefined;
   while (url === undefined) {
-    url = /listening on (http:\/\/\S+)/.exec(output)?.[1];
+    url = /listening on (https?:\/\/\S+)/.exec(output)?.[1];
     if (child.exitCode !== null || child.signalCode !== null) throw new Error(`the server ended before it listened:\n${output}`);
     if (Date.now() > end) {
       child.kill('SIGKILL');

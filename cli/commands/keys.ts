@@ -109,8 +109,8 @@ async function revoke(file: string, id: string, told: Told): Promise<void> {
 }
 
 /** The hash is no secret that could be used, but nobody needs to see it. */
-function shown({ hash: _, ...key }: KeyRecord): Omit<KeyRecord, 'hash'> & { readonly state: string } {
-  return { ...key, state: stateOf({ hash: '', ...key }) };
+function shown(record: KeyRecord): object {
+  return { ...record, hash: undefined, state: stateOf(record) };
 }
 
 function stateOf({ revoked, expires }: KeyRecord): string {

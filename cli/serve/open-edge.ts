@@ -14,12 +14,19 @@ import { openTls } from './tls.ts';
 
 type Deps = { readonly clock: Clock; readonly random: Random; readonly logger: Logger };
 
-export async function openEdge(config: Config, deps: Deps, life: Lifecycle): Promise<FastifyInstance> {
-  const { clock, random, logger } = deps;
-  const { keys: file, audit: auditFile } = paths(config);
-  const onProblem = (error: unknown): void => logger.error({ err: error }, 'the keys or the audit trail');
+/** First of all: nothing is opened where the door would stand open. */
+export async function openKeys(config: Config, { clock, logger }: Deps, life: Lifecycle): Promise<KeyRing> {
+  const { keys: file } = paths(config);
+  const onProblem = (error: unknown): void => logger.error({ err: error }, 'the file of keys cannot be used');
   const ring = await life.open('keys', () => openKeyRing({ file, clock, onProblem }), (r) => r.close()); // prettier-ignore
   refuseOpenDoor(config, ring, file, clock);
+  return ring;
+}
+
+export async function openEdge(config: Config, ring: KeyRing, deps: Deps, life: Lifecycle): Promise<FastifyInstance> {
+  const { clock, random, logger } = deps;
+  const { audit: auditFile } = paths(config);
+  const onProblem = (error: unknown): void => logger.error({ err: error }, 'the audit trail or the certificate');
   const audit = await life.open('audit trail', () => openAuditTrail({ file: auditFile, clock, onProblem }), (a) => a.close()); // prettier-ignore
   const tls = await life.open('certificate', () => openTls(config, clock, onProblem), (t) => t?.close()); // prettier-ignore
   if (!isLoopback(config.host) && tls === null) {
@@ -28,8 +35,9 @@ export async function openEdge(config: Config, deps: Deps, life: Lifecycle): Pro
     );
   }
   const { keyRate, openMetrics, allowedHosts, corsOrigins } = config;
+  const onUndecided = (route: string): void => logger.warn(`${route} has no line in route-rules.ts: with keys nobody may call it`);
   const guard = (app: FastifyInstance): Promise<void> =>
-    guardAccess(app, { ring, clock, audit, keyRate, openMetrics, allowedHosts, corsOrigins });
+    guardAccess(app, { ring, clock, audit, keyRate, openMetrics, allowedHosts, corsOrigins, onUndecided });
   const app = await life.open(
     'http server',
     () => openServer({ clock, random, logger, guard, ...(tls === null ? {} : { tls: tls.pem }) }),

@@ -18,7 +18,7 @@ import { openColumns, type Columns } from './columns.ts';
 import { crashAfterAppend, crashAt } from './crash-points.ts';
 import { createRegistry, logMetrics, projectorMetrics } from './metrics.ts';
 import { openBlobs } from './open-blobs.ts';
-import { openEdge } from './open-edge.ts';
+import { openEdge, openKeys } from './open-edge.ts';
 import { openFeeds } from './open-feeds.ts';
 import { openGateway } from './open-gateway.ts';
 import { openLog } from './open-log.ts';
@@ -46,6 +46,7 @@ export async function startServer(config: Config, deps: Deps): Promise<Server> {
 async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string> {
   const { clock, random, logger, fatal } = deps;
   const has = (role: Config['roles'][number]): boolean => config.roles.includes(role);
+  const keys = await openKeys(config, deps, life);
   const writes = has('ingest') || has('gateway');
   const mode = writes ? 'write' : 'read';
   const log = await life.open('log', () => openLog(config, 'events', mode, clock), (l) => l.close()); // prettier-ignore
@@ -61,7 +62,7 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
   const edge = crashAfterAppend(log, crashAt(config.crashPoint));
   const tombstones = createTombstones();
   const gateway = has('gateway') ? await life.open('gateway', () => openGateway(config, { log: edge, blobs, columns, tombstones, registry }, deps), (g) => g.close()) : null; // prettier-ignore
-  const app = await openEdge(config, deps, life);
+  const app = await openEdge(config, keys, deps, life);
   const checks = readyChecks(log, columns, projector, feeds);
   if (writes) {
     const producers = createProducers({ loadProducers: (signal) => loadProducers(columns.store, log, signal) });

@@ -17,12 +17,14 @@ export function errorAnswer(error: TapedeckError, random: Random): Answer {
   return {
     status: error.status,
     body: JSON.stringify(errorBody(error)),
-    headers: waits ? { ...headers, 'retry-after': String(error.details['retryAfterSeconds'] ?? retryAfterSeconds(random)) } : headers,
+    headers: waits ? { ...headers, 'retry-after': String(retryAfterSeconds(error, random)) } : headers,
   };
 }
 
-/** One to three seconds, spread so that clients refused together do not return together. */
-function retryAfterSeconds(random: Random): number {
+/** What the error says; else one to three seconds, spread so that clients refused together do not return together. */
+function retryAfterSeconds({ details }: TapedeckError, random: Random): number {
+  const { retryAfterSeconds: said } = details;
+  if (typeof said === 'number') return said;
   return 1 + Math.floor(random.next() * 3);
 }
 

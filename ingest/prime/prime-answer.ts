@@ -8,7 +8,7 @@ import type { Answer } from '../http/idempotency.ts';
 import { lingeringBody } from '../http/linger.ts';
 
 /** Statuses that mean something of their own to these clients; every other refusal is a 400. */
-const KEPT: ReadonlySet<number> = new Set([404, 405, 409, 410]);
+const KEPT: ReadonlySet<number> = new Set([401, 403, 404, 405, 409, 410]);
 
 /** The answer to a failure. */
 export function primeAnswer(error: unknown, random: Random): Answer {

@@ -10,11 +10,15 @@ export function replyError(reply: FastifyReply, error: unknown): FastifyReply {
     error instanceof TapedeckError ? error : new TapedeckError('internal', 'something failed that nobody foresaw; the server log has it');
   if (known.code === 'internal') reply.log.error({ err: error }, 'a query route failed');
   const { code, message, details } = known;
-  if (known.retriable && known.status >= 429) void reply.header('retry-after', String(details['retryAfterSeconds'] ?? RETRY_AFTER_SECONDS));
+  if (known.retriable && known.status >= 429) void reply.header('retry-after', retryAfter(details));
   return reply
     .code(known.status)
     .type('application/json; charset=utf-8')
     .send({ error: Object.keys(details).length > 0 ? { code, message, details } : { code, message } });
+}
+
+function retryAfter({ retryAfterSeconds }: TapedeckError['details']): number {
+  return typeof retryAfterSeconds === 'number' ? retryAfterSeconds : RETRY_AFTER_SECONDS;
 }
 
 /** A request that does not fit its schema: every wrong field with its path. */

@@ -77,7 +77,11 @@ async function writeWhole(file: string, text: string): Promise<void> {
     }
     await rename(draft, file);
     const folder = await open(dirname(file), 'r');
-    await folder.sync().finally(() => folder.close());
+    try {
+      await folder.sync();
+    } finally {
+      await folder.close();
+    }
   } catch (cause) {
     await rm(draft, { force: true });
     throw new TapedeckError('not_writable', `the file of keys ${file} cannot be written`, { cause });

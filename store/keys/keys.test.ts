@@ -52,7 +52,7 @@ test('the form of a key is what secret scanners look for, and no two are alike',
 
 test('a changed character is found by the checksum, before anything is looked up', () => {
   fc.assert(
-    fc.property(fc.nat(58), fc.constantFrom(...'0aZ7'), (at, char) => {
+    fc.property(fc.nat(58), fc.constantFrom('0', 'a', 'Z', '7'), (at, char) => {
       const { token } = newToken(seededRandom(at));
       const place = 14 + (at % 49);
       if (token[place] === char) return;

@@ -28,6 +28,8 @@ export type AccessOptions = {
   readonly openMetrics: boolean;
   readonly allowedHosts: readonly string[];
   readonly corsOrigins: readonly string[];
+  /** Told of a route that is not in the table. */
+  readonly onUndecided: (route: string) => void;
 };
 
 /** Keys of the gateway begin so. */
@@ -44,6 +46,9 @@ export async function guardAccess(app: FastifyInstance, options: AccessOptions):
     await app.register(cors, { origin: [...corsOrigins], methods, credentials: false, maxAge: 600 });
   }
   const check = createCheck(options);
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const each of [method].flat()) if (each !== 'OPTIONS' && ruleOf(each, url) === null) options.onUndecided(`${each} ${url}`);
+  });
   app.addHook('onRequest', async (request, reply) => {
     const rule = ruleFor(request, options);
     const access = check(request, reply, rule);
