@@ -90,7 +90,12 @@ describe('keys', { timeout: 300_000 }, () => {
     assert.equal(await may('writeA', 'POST', '/v1/events', [event()]), 200);
     assert.equal(await may('writeA', 'DELETE', '/v1/feeds/f'), 403);
     assert.equal(await may('adminA', 'DELETE', '/v1/feeds/f'), 404);
-    for (const [method, path] of [['GET', '/v1/audit'], ['GET', '/v1/dead-letters'], ['POST', '/v1/compact'], ['POST', '/v1/rebuild']] as const) {
+    for (const [method, path] of [
+      ['GET', '/v1/audit'],
+      ['GET', '/v1/dead-letters'],
+      ['POST', '/v1/compact'],
+      ['POST', '/v1/rebuild'],
+    ] as const) {
       assert.equal(await may('writeA', method, path), 403, path);
       assert.equal(await may('adminA', method, path), 403, `${path} is about all projects`);
     }
@@ -204,7 +209,17 @@ describe('keys', { timeout: 300_000 }, () => {
     }
     assert.equal((await world.ask(keyOf('readA'), 'GET', '/docs/json')).status, 200, 'each key counts for itself');
     assert.equal((await world.ask(keyOf('small'), 'POST', '/v1/events', [event()])).status, 200);
-    assert.equal((await world.ask(keyOf('small'), 'POST', '/v1/events', Array.from({ length: 20 }, () => event()))).code, 'body_too_large');
+    assert.equal(
+      (
+        await world.ask(
+          keyOf('small'),
+          'POST',
+          '/v1/events',
+          Array.from({ length: 20 }, () => event()),
+        )
+      ).code,
+      'body_too_large',
+    );
   });
 
   test('a key that is revoked ends within a second, one that is made works as soon', async () => {
