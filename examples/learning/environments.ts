@@ -69,7 +69,8 @@ function readCall(said: readonly string[]): ToolCall | null {
   const [name, a = '', b = ''] = said;
   if (name !== 'add') return null;
   const [x, y] = [a, b].map((digit) => (/^\d$/.test(digit) ? Number(digit) : null));
-  const error = x == null || y == null || x + y >= DIGITS.length || said.length !== 4 ? `add takes two digits with a sum below ${DIGITS.length}` : null;
+  const error =
+    x == null || y == null || x + y >= DIGITS.length || said.length !== 4 ? `add takes two digits with a sum below ${DIGITS.length}` : null;
   return { name, arguments: { a: x ?? a, b: y ?? b }, error };
 }
 

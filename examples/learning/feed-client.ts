@@ -16,7 +16,7 @@ const leased = z.object({
 export type Leased = z.output<typeof leased>;
 const resumed = z.object({ timeline: z.int(), next: z.int(), batchId: z.string().nullable() });
 const capacityAnswer = z.object({ capacity: z.int().nullable() });
-const status = z.object({ policyVersion: z.int().nullable(), committed: z.int(), ended: z.boolean() });
+const status = z.object({ policyVersion: z.int().nullable(), frontier: z.object({ behind: z.int() }) });
 export type Checkpoint = { readonly timeline: number; readonly n: number; readonly batchId: string | null };
 
 export type FeedClient = ReturnType<typeof feedClient>;
@@ -26,6 +26,7 @@ type Deps = { readonly clock: Clock; readonly random: Random; readonly signal: A
 /** A request is held by the server for so long, seconds. */
 const WAIT_S = 10;
 const MAX_TOKENS = 4096;
+const LOOK_MS = 20;
 
 /** Every call is sent again while the server is away or not ready, until `signal` aborts; any other refusal is thrown with the server's code and message. */
 export function feedClient({ url, feed, run, holder }: FeedAddress, { clock, random, signal }: Deps) {
@@ -75,8 +76,12 @@ export function feedClient({ url, feed, run, holder }: FeedAddress, { clock, ran
       const answer = await json(capacityAnswer, await send('GET', path(`/capacity?wait=${WAIT_S}&atLeast=${atLeast}`)));
       return answer.capacity ?? Infinity;
     },
-    status: async () => json(status, await send('GET', path('/status'))),
-    release: async ({ token }: Leased): Promise<void> => void (await send('POST', path('/release'), { token, reason: 'stopped' })),
+    /** Resolves once the feed has read the log to its end: what was acknowledged before counts in its capacity then. */
+    caughtUp: async (): Promise<void> => {
+      while ((await json(status, await send('GET', path('/status')))).frontier.behind > 0) await clock.sleep(LOOK_MS, signal);
+    },
+    /** The newest weights that were published, null = none. */
+    policyVersion: async (): Promise<number | null> => (await json(status, await send('GET', path('/status')))).policyVersion,
   };
 }
 

@@ -32,7 +32,12 @@ export type LessonOptions = {
   readonly onStep: (stepped: Stepped, lately: ReadonlyMap<string, number>) => void;
   readonly signal: AbortSignal;
 };
-export type Lesson = { readonly steps: number; readonly rollouts: number; readonly lately: ReadonlyMap<string, number>; readonly learnt: boolean };
+export type Lesson = {
+  readonly steps: number;
+  readonly rollouts: number;
+  readonly lately: ReadonlyMap<string, number>;
+  readonly learnt: boolean;
+};
 
 export function feedSpec(run: string): unknown {
   return {
@@ -50,7 +55,14 @@ export async function learn(options: LessonOptions, deps: { readonly clock: Cloc
   const { clock } = deps;
   const feed = feedClient({ url, feed: id, run: id, holder: 'learning' }, { ...deps, signal });
   await using recorder = createRecorder({ url, producer: 'learning' });
-  const run = recorder.run({ id, kind: 'train', name: id, model: MODEL, envs: ENVIRONMENTS.map((env) => ({ id: env.id })), config: { seed } });
+  const run = recorder.run({
+    id,
+    kind: 'train',
+    name: id,
+    model: MODEL,
+    envs: ENVIRONMENTS.map((env) => ({ id: env.id })),
+    config: { seed },
+  });
   await feed.create(feedSpec(id));
   let policy: Policy = { version: 0, weights: firstWeights() };
   let rollouts = 0;

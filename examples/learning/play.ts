@@ -16,17 +16,16 @@ export type Attempt = {
   readonly env: Environment;
   readonly task: Task;
   readonly group: { readonly id: string; readonly size: number };
-  readonly attempt: number;
   readonly policy: Policy;
 };
 
 type Deps = { readonly clock: Clock; readonly random: Random };
 
 /** Resolves with the reward: the sum of score x weight. */
-export async function play(run: Run, { env, task, group, attempt, policy }: Attempt, deps: Deps): Promise<number> {
+export async function play(run: Run, { env, task, group, policy }: Attempt, deps: Deps): Promise<number> {
   const { key, data } = task;
-  const started = { env: env.id, task: { key, data }, group, work: { type: 'train' }, policyVersion: policy.version, attempt: 0 } as const;
-  return run.rollout({ ...started, extra: { place: attempt } }, async (rollout) => {
+  const started = { env: env.id, task: { key, data }, group, work: { type: 'train' }, policyVersion: policy.version } as const;
+  return run.rollout(started, async (rollout) => {
     const agent = { name: 'policy', model: MODEL, trainable: true };
     const episode = env.open(task);
     await rollout.trace({ agent, tools: env.tools }, (trace) => converse(trace, episode, { env, task, policy }, deps));
@@ -76,7 +75,9 @@ function recordAnswer(trace: Trace, { text, call, turn, said, version }: Answer)
   const toolCalls =
     call === null
       ? {}
-      : { tool_calls: [{ id: `call-${turn}`, type: 'function', function: { name: call.name, arguments: JSON.stringify(call.arguments) } }] };
+      : {
+          tool_calls: [{ id: `call-${turn}`, type: 'function', function: { name: call.name, arguments: JSON.stringify(call.arguments) } }],
+        };
   return trace.message(
     { role: 'assistant', content: text, ...toolCalls },
     { sampled: true, tokens: { ids: said.ids, logprobs: said.logprobs }, policyVersion: version, call: trace.calls },

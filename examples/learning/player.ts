@@ -13,7 +13,7 @@ export type Played = { readonly env: string; readonly policyVersion: number; rea
 export type PlayerOptions = {
   readonly run: Run;
   readonly recorder: Recorder;
-  readonly feed: Pick<FeedClient, 'capacity'>;
+  readonly feed: Pick<FeedClient, 'capacity' | 'caughtUp'>;
   readonly environments: readonly Environment[];
   readonly latestPolicy: () => Promise<Policy>;
   /** Before each rollout: slows the player down. */
@@ -33,6 +33,7 @@ export async function playGroups(options: PlayerOptions, deps: { readonly clock:
     for (const end = Math.min(maxGroups, group + room); group < end && !signal.aborted; group++) await playGroup(group, options, deps);
     // the feed counts what is in the log: asked earlier it would offer the same room again
     await recorder.flush();
+    await feed.caughtUp();
   }
 }
 
@@ -45,7 +46,7 @@ async function playGroup(number: number, options: PlayerOptions, deps: { readonl
   let sum = 0;
   for (let attempt = 0; attempt < GROUP_SIZE; attempt++) {
     await pace();
-    sum += await play(run, { env, task, group, attempt, policy }, deps);
+    sum += await play(run, { env, task, group, policy }, deps);
   }
   onGroup({ env: env.id, policyVersion: policy.version, reward: sum / GROUP_SIZE });
 }

@@ -36,7 +36,11 @@ export async function train(options: TrainerOptions): Promise<void> {
     const advantages = shuffle === null ? microBatches.map((each) => each.advantages()) : shuffledAdvantages(microBatches, shuffle);
     const { gradient, metrics } = batchGradient(weights, microBatches, advantages, lease.counts.N_rl, loss);
     weights = adamStep(weights, gradient, adam, rate);
-    const stepped = { policy: { version: step, weights }, checkpoint: { timeline, n: step, batchId: lease.batchId }, metrics: { ...metrics, lr: rate } };
+    const stepped = {
+      policy: { version: step, weights },
+      checkpoint: { timeline, n: step, batchId: lease.batchId },
+      metrics: { ...metrics, lr: rate },
+    };
     await feed.commit(lease, stepped.metrics);
     await onStep(stepped);
     await feed.publish(step);
