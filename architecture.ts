@@ -16,7 +16,7 @@ const LAYERS: readonly (readonly string[])[] = [
 const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   store: ['migrations'], // the schema of the column store
   migrations: ['store'], // migrate.ts speaks the ColumnStore port (types only)
-  e2e: ['cli', 'bench'],
+  e2e: ['cli', 'bench', 'examples'], // whole-system tests run the examples
   bench: ['cli', 'e2e'],
 };
 /** npm packages each folder may use outside tests; a longer folder name wins. */

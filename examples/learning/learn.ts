@@ -1,21 +1,22 @@
 /** A whole training run in one process: a player and a trainer that know each other through the server only, but for the weights, which they share in memory. */
 import type { Clock } from '../../base/clock.ts';
+import { TapedeckError } from '../../base/errors.ts';
+import { withLinkedSignal } from '../../base/linked-signal.ts';
 import { seededRandom, type Random } from '../../base/random.ts';
-import { createRecorder } from '../../harness-sdk/index.ts';
-import { startAdam } from './adam.ts';
+import { createRecorder, type Recorder } from '../../harness-sdk/index.ts';
 import { ENVIRONMENTS } from './environments.ts';
 import { feedClient } from './feed-client.ts';
 import { dppoKl } from './loss.ts';
-import { MODEL, type Policy } from './play.ts';
+import { MODEL } from './play.ts';
 import { GROUP_SIZE, playGroups, type Played } from './player.ts';
-import { firstWeights, WEIGHTS } from './policy.ts';
+import { firstStanding, type Standing } from './standing.ts';
 import { train, type Stepped } from './trainer.ts';
 
 export const BATCH = 32;
 const RATE = 0.1;
 /** The oldest token of a row may be so many steps behind, which is how far the player may be ahead of the trainer. */
 export const MAX_OFF_POLICY_STEPS = 2;
-/** Groups over which the mean reward is taken: about the last 10 of each environment. */
+/** Groups of each environment over which the mean reward is taken. */
 const RECENT_GROUPS = 10;
 
 export type LessonOptions = {
@@ -23,18 +24,24 @@ export type LessonOptions = {
   /** Id of the run, and name of the feed. */
   readonly run: string;
   readonly seed: number;
+  /** Where it begins; it counts from there on. */
+  readonly standing?: Standing;
   readonly maxSteps: number;
   readonly maxRollouts: number;
   /** Ends it early once the mean reward of each environment was above this lately. */
   readonly goal: number;
   readonly shuffled: boolean;
+  /** Before each rollout. */
   readonly pace: () => Promise<void>;
-  readonly onStep: (stepped: Stepped, lately: ReadonlyMap<string, number>) => void;
+  /** Called with each step before its commit. */
+  readonly save?: (standing: Standing) => void;
+  readonly onStep?: (stepped: Stepped, lately: ReadonlyMap<string, number>) => void;
+  /** Stops it after the group under way. What was played is recorded, the run is left open, so that it can be gone on with. */
   readonly signal: AbortSignal;
 };
 export type Lesson = {
-  readonly steps: number;
-  readonly rollouts: number;
+  readonly standing: Standing;
+  /** Mean reward of the last groups, by environment. */
   readonly lately: ReadonlyMap<string, number>;
   readonly learnt: boolean;
 };
@@ -44,17 +51,46 @@ export function feedSpec(run: string): unknown {
     runs: [run],
     maxRowTokens: 64,
     batch: { by: 'rollouts', size: BATCH },
-    group: { size: GROUP_SIZE },
+    // a group is played within seconds: one whose player was killed must not hold the others up for long
+    group: { size: GROUP_SIZE, deadlineSeconds: 120 },
+    rolloutExpirySeconds: 60,
     staleness: { maxOffPolicySteps: MAX_OFF_POLICY_STEPS },
   };
 }
 
-/** The player ends first; the trainer goes on to the end of the feed, unless `signal` stops both. */
+/**
+ * The player ends first, when the goal is reached or one of the limits; the trainer goes on to the end of the feed. Throws when the server refuses what was played (its run was
+ * deleted), or a request.
+ */
 export async function learn(options: LessonOptions, deps: { readonly clock: Clock; readonly random: Random }): Promise<Lesson> {
+  const broken = new AbortController();
+  await using recorder = createRecorder({
+    url: options.url,
+    producer: 'learning',
+    onRejected: ([first]) => broken.abort(new TapedeckError('aborted', `the server refuses what is played: ${first?.message ?? ''}`)),
+  });
+  // awaited here, or the recorder would be closed at once
+  return await withLinkedSignal([options.signal, broken.signal], async (signal) => {
+    const { playing, training, outcome } = await attend({ ...options, signal }, recorder, deps);
+    // when one of the two fails, the other ends too
+    const fail = (error: unknown): void => {
+      if (!signal.aborted) broken.abort(error);
+    };
+    await Promise.all([playing.catch(fail), training.catch(fail)]);
+    broken.signal.throwIfAborted();
+    return outcome();
+  });
+}
+
+async function attend(
+  options: LessonOptions,
+  recorder: Recorder,
+  deps: { readonly clock: Clock; readonly random: Random },
+): Promise<Attendance> {
   const { url, run: id, seed, maxSteps, maxRollouts, goal, signal } = options;
-  const { clock } = deps;
+  let standing = options.standing ?? firstStanding();
+  const { session } = standing;
   const feed = feedClient({ url, feed: id, run: id, holder: 'learning' }, { ...deps, signal });
-  await using recorder = createRecorder({ url, producer: 'learning' });
   const run = recorder.run({
     id,
     kind: 'train',
@@ -64,50 +100,56 @@ export async function learn(options: LessonOptions, deps: { readonly clock: Cloc
     config: { seed },
   });
   await feed.create(feedSpec(id));
-  let policy: Policy = { version: 0, weights: firstWeights() };
-  let rollouts = 0;
   const lately = meansOf(RECENT_GROUPS);
   const enough = new AbortController();
-  const stopPlaying = (): void => enough.abort();
-  signal.addEventListener('abort', stopPlaying, { once: true });
 
-  const playing = playGroups(
-    {
-      run,
-      recorder,
-      feed,
-      environments: ENVIRONMENTS,
-      latestPolicy: async () => policy,
-      pace: options.pace,
-      onGroup: (played) => {
-        rollouts += GROUP_SIZE;
-        lately.add(played);
-        if (lately.allAbove(goal)) stopPlaying();
+  const play = (stopped: AbortSignal): Promise<void> =>
+    playGroups(
+      {
+        run,
+        recorder,
+        feed,
+        environments: ENVIRONMENTS,
+        groupPrefix: `${id}/${session}`,
+        latestPolicy: async () => standing.policy,
+        pace: options.pace,
+        onGroup: (played) => {
+          standing = { ...standing, rollouts: standing.rollouts + GROUP_SIZE };
+          lately.add(played);
+          if (lately.allAbove(goal) || standing.rollouts >= maxRollouts) enough.abort();
+        },
+        maxGroups: Infinity,
+        signal: stopped,
       },
-      maxGroups: Math.ceil(maxRollouts / GROUP_SIZE),
-      signal: enough.signal,
-    },
-    { clock, random: seededRandom(seed) },
-  ).finally(() => run.end({ status: signal.aborted ? 'cancelled' : 'completed' }));
+      { clock: deps.clock, random: seededRandom(seed + session) },
+    );
 
+  const playing = async (): Promise<void> => {
+    await withLinkedSignal([signal, enough.signal], play);
+    if (!signal.aborted) run.end({ status: 'completed' });
+  };
   const training = train({
     feed,
-    policy,
-    adam: startAdam(WEIGHTS),
-    checkpoint: null,
+    policy: standing.policy,
+    adam: standing.adam,
+    checkpoint: standing.checkpoint,
     loss: dppoKl,
     rate: RATE,
     shuffle: options.shuffled ? seededRandom(seed + 1) : null,
+    save: ({ policy, adam, checkpoint }) => options.save?.({ ...standing, policy, adam, checkpoint }),
     onStep: (stepped) => {
-      ({ policy } = stepped);
-      options.onStep(stepped, lately.means());
-      if (policy.version >= maxSteps) stopPlaying();
+      const { policy, adam, checkpoint } = stepped;
+      standing = { ...standing, policy, adam, checkpoint };
+      options.onStep?.(stepped, lately.means());
+      if (policy.version >= maxSteps) enough.abort();
     },
     signal,
   });
-  await Promise.all([playing, training]);
-  signal.removeEventListener('abort', stopPlaying);
-  return { steps: policy.version, rollouts, lately: lately.means(), learnt: lately.allAbove(goal) };
+  return {
+    playing: playing(),
+    training,
+    outcome: () => ({ standing: { ...standing, done: !signal.aborted }, lately: lately.means(), learnt: lately.allAbove(goal) }),
+  };
 }
 
 /** Mean rewards of the last groups of each environment. */

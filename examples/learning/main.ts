@@ -43,4 +43,4 @@ const lesson = await learn(
   },
   { clock: systemClock, random: systemRandom },
 );
-console.log(`${lesson.steps} steps, ${lesson.rollouts} rollouts: ${inWords(lesson.lately)}`);
+console.log(`${lesson.standing.policy.version} steps, ${lesson.standing.rollouts} rollouts: ${inWords(lesson.lately)}`);

@@ -15,6 +15,8 @@ export type PlayerOptions = {
   readonly recorder: Recorder;
   readonly feed: Pick<FeedClient, 'capacity' | 'caughtUp'>;
   readonly environments: readonly Environment[];
+  /** Its number is added: no other player of the run may have the same. */
+  readonly groupPrefix: string;
   readonly latestPolicy: () => Promise<Policy>;
   /** Before each rollout: slows the player down. */
   readonly pace: () => Promise<void>;
@@ -31,7 +33,7 @@ export async function playGroups(options: PlayerOptions, deps: { readonly clock:
   for (let group = 0; group < maxGroups && !signal.aborted;) {
     const room = Math.floor((await feed.capacity(GROUP_SIZE)) / GROUP_SIZE);
     for (const end = Math.min(maxGroups, group + room); group < end && !signal.aborted; group++) await playGroup(group, options, deps);
-    // the feed counts what is in the log: asked earlier it would offer the same room again
+    // the feed counts what it has read of the log: asked earlier it would offer the same room again
     await recorder.flush();
     await feed.caughtUp();
   }
@@ -42,7 +44,7 @@ async function playGroup(number: number, options: PlayerOptions, deps: { readonl
   const env = environments[number % environments.length] as Environment;
   const task = env.task(deps.random);
   const policy = await latestPolicy();
-  const group = { id: `${run.id}/${env.id}/${number}`, size: GROUP_SIZE };
+  const group = { id: `${options.groupPrefix}/${env.id}/${number}`, size: GROUP_SIZE };
   let sum = 0;
   for (let attempt = 0; attempt < GROUP_SIZE; attempt++) {
     await pace();

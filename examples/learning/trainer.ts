@@ -6,7 +6,13 @@ import { batchGradient, shuffledAdvantages, type StepMetrics } from './gradient.
 import type { RlLoss } from './loss.ts';
 import type { Policy } from './play.ts';
 
-export type Stepped = { readonly policy: Policy; readonly checkpoint: Checkpoint; readonly metrics: StepMetrics & { readonly lr: number } };
+export type Stepped = {
+  readonly policy: Policy;
+  /** Moves on with the next step. */
+  readonly adam: Adam;
+  readonly checkpoint: Checkpoint;
+  readonly metrics: StepMetrics & { readonly lr: number };
+};
 
 export type TrainerOptions = {
   readonly feed: FeedClient;
@@ -18,17 +24,20 @@ export type TrainerOptions = {
   readonly rate: number;
   /** Gives rows the advantages of others: the control, which must not learn. */
   readonly shuffle: Random | null;
-  /** After the commit and before the publication: the new weights are safe once it resolves. */
-  readonly onStep: (stepped: Stepped) => Promise<void> | void;
+  /** Between the step and its commit: where a checkpoint is written. A commit that is lost after it is made up for when the trainer comes back. */
+  readonly save: (stepped: Stepped) => void;
+  /** The new weights are published. */
+  readonly onStep: (stepped: Stepped) => void;
   readonly signal: AbortSignal;
 };
 
-/** Resolves at the end of the feed, or after the step under way when stopped. */
+/** Resolves at the end of the feed. Throws the signal's reason when stopped. */
 export async function train(options: TrainerOptions): Promise<void> {
-  const { feed, loss, rate, adam, shuffle, onStep, signal } = options;
-  let { weights } = options.policy;
+  const { feed, loss, rate, adam, shuffle, save, onStep, signal } = options;
+  let { weights, version } = options.policy;
   const { next, timeline } = await feed.resume(options.checkpoint);
-  if (options.checkpoint === null) await feed.publish(0);
+  // said again after a restart: the process may have died between a commit and its publication
+  await feed.publish(version);
   for (let step = next; !signal.aborted; step++) {
     const lease = await feed.lease(step);
     if (lease === null) return;
@@ -36,13 +45,12 @@ export async function train(options: TrainerOptions): Promise<void> {
     const advantages = shuffle === null ? microBatches.map((each) => each.advantages()) : shuffledAdvantages(microBatches, shuffle);
     const { gradient, metrics } = batchGradient(weights, microBatches, advantages, lease.counts.N_rl, loss);
     weights = adamStep(weights, gradient, adam, rate);
-    const stepped = {
-      policy: { version: step, weights },
-      checkpoint: { timeline, n: step, batchId: lease.batchId },
-      metrics: { ...metrics, lr: rate },
-    };
+    version = step;
+    const checkpoint = { timeline, n: step, batchId: lease.batchId };
+    const stepped = { policy: { version, weights }, adam, checkpoint, metrics: { ...metrics, lr: rate } };
+    save(stepped);
     await feed.commit(lease, stepped.metrics);
-    await onStep(stepped);
     await feed.publish(step);
+    onStep(stepped);
   }
 }
