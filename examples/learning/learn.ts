@@ -82,6 +82,8 @@ export async function learn(options: LessonOptions, deps: { readonly clock: Cloc
   });
 }
 
+type Attendance = { readonly playing: Promise<void>; readonly training: Promise<void>; readonly outcome: () => Lesson };
+
 async function attend(
   options: LessonOptions,
   recorder: Recorder,

@@ -36,7 +36,7 @@ export function testLog(store: ColumnStore): TestLog {
         return storeEvent(draft, { project, partition, offset, seed: seed++ });
       });
       const block = await insertEvents(store, stored);
-      await refreshSummaries(store, block.touched);
+      await refreshSummaries(store, block.touched, { version: [...next.values()].reduce((sum, offset) => sum + offset, 0) });
       return position();
     },
   };

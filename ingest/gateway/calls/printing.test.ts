@@ -87,7 +87,7 @@ const plain = (messages: readonly Message[]): string => written(messages, { spac
 
 test('what is repeated to the byte is not hashed again; conversations that take turns are each known', () => {
   const trace = createTrace();
-  const [a, b] = [say(5), say(7).map((each) => ({ ...each, content: `other ${String(each['content'])}` }))];
+  const [a, b] = [say(5), say(7).map((each) => ({ ...each, content: `other ${JSON.stringify(each['content'])}` }))];
   trace.call(plain(a), 'x');
   trace.call(plain(b), 'y');
   assert.equal(trace.known.length, 2);
