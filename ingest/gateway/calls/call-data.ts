@@ -49,6 +49,7 @@ export function callData(facts: CallFacts): CallData {
     sampling: { ...(sent?.outbound.ask.sampling ?? inbound.ask.sampling) },
     requestDigest: inbound.digest,
     ...(response !== undefined && !isSpliced && { response }),
+    told: outcome.told,
     ...(first?.finishReason != null && { finishReason: first.finishReason }),
     ...(usage.usage !== null && { usage: usage.usage }),
     time: { start: call.start, end: outcome.end },

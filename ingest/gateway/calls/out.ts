@@ -10,6 +10,8 @@ export type HarnessOut = {
   /** Status and headers, once. A stream has no `content-length`. */
   head(status: number, headers: Readonly<Record<string, string | string[]>>): void;
   readonly isStarted: boolean;
+  /** The head that was sent; null before. */
+  readonly begun: { readonly status: number; readonly headers: Readonly<Record<string, string | string[]>> } | null;
   /** False when the harness reads slower than this: `onDrain` tells when to go on. */
   write(bytes: Uint8Array): boolean;
   end(bytes?: Uint8Array): void;
@@ -69,6 +71,7 @@ export function createOut(response: ServerResponse, { clock, streams, keepAliveM
   let isDone = false;
   let lastWriteMs = clock.monotonicMs();
   let fullSinceMs: number | null = null;
+  let begun: HarnessOut['begun'] = null;
   const ticking: Ticking = {
     tick(nowMs) {
       if (fullSinceMs !== null) {
@@ -92,11 +95,15 @@ export function createOut(response: ServerResponse, { clock, streams, keepAliveM
   const out: HarnessOut = {
     head(status, headers) {
       isStream = headers['content-length'] === undefined;
+      begun = { status, headers };
       response.writeHead(status, headers as Record<string, string>);
       if (isStream) response.flushHeaders();
     },
     get isStarted() {
       return response.headersSent;
+    },
+    get begun() {
+      return begun;
     },
     write(bytes) {
       if (isDone) return true;

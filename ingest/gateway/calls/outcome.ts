@@ -4,6 +4,7 @@ import type { Choice } from '../graph/exchange.ts';
 import type { Encoded } from '../record/draft.ts';
 import type { TokenData } from '../upstreams/token-cut.ts';
 import type { ChunkSummary } from './chunk-times.ts';
+import type { Told } from './reply.ts';
 import type { Versions } from './versions.ts';
 
 /**
@@ -28,6 +29,8 @@ export type Outcome = {
   readonly versions: Versions | null;
   /** The answer as it came, without the token data that the nodes hold; undefined = none. */
   readonly response: Encoded | Json | undefined;
+  /** What the harness gets, byte for byte. */
+  readonly told: Told;
   readonly flags: readonly string[];
 };
 

@@ -1,6 +1,7 @@
 /** An answer in one piece: read whole, recorded, and only then given to the harness; as a stream where it asked for one. */
 import { ByteWriter } from '../../../base/byte-writer.ts';
 import { isTapedeckError } from '../../../base/errors.ts';
+import type { Problem } from '../../../base/result.ts';
 import { jsonToCbor } from '../../../events/codec/json-to-cbor.ts';
 import type { Answer, Json } from '../dialects/dialect.ts';
 import { isObject, readJson, textOf } from '../dialects/json.ts';
@@ -9,9 +10,11 @@ import { encodeSse } from '../sse/sse-encoder.ts';
 import { tokensOfAnswer } from '../upstreams/answer-tokens.ts';
 import { cutTokens, noTokenData, type TokenData } from '../upstreams/token-cut.ts';
 import { deltasOf } from './answer-deltas.ts';
-import { harnessHeaders } from './harness-headers.ts';
+import type { Call } from './call.ts';
+import { harnessHeaders, type PlainHeaders } from './harness-headers.ts';
 import { isEmpty, type CallError, type Outcome } from './outcome.ts';
-import { callErrorOf, JSON_TYPE, jsonBuffer, namingOf, recorded, sendBody, sendError, SSE_HEADERS, type Relay, type RelayInput, type Settled } from './relay.ts'; // prettier-ignore
+import { callErrorOf, namingOf, recorded, SSE_HEADERS, type Relay, type RelayInput, type Settled } from './relay.ts';
+import { JSON_TYPE, jsonBuffer, sendReply, toldNothing, toldOf, type Reply, type Told } from './reply.ts';
 import { Stopped } from './stopped.ts';
 
 /** What was read of the body: `shown` is what a harness of the same dialect gets. */
@@ -123,7 +126,7 @@ function messageIn(value: Json): string | null {
   return textOf(value['message']) ?? (isObject(inner) ? textOf(inner['message']) : textOf(inner)) ?? textOf(value['detail']);
 }
 
-function outcomeOf(input: RelayInput, read: Read, firstByte: number | null): Outcome {
+function outcomeOf(input: RelayInput, read: Read, firstByte: number | null, told: Told): Outcome {
   const { call, status, ports, versions } = input;
   const { scope } = call.trace;
   return {
@@ -137,84 +140,91 @@ function outcomeOf(input: RelayInput, read: Read, firstByte: number | null): Out
     chunks: null,
     versions: versions.versions({ start: call.published, end: ports.policies.at(scope.project, scope.run) }),
     response: read.response,
+    told,
     flags: input.out.isGone && read.error?.type !== 'cancelled' && firstByte !== null ? ['harness_left'] : [],
   };
 }
 
 async function conclude(input: RelayInput, read: Read, firstByte: number | null): Promise<void> {
-  const { call, sent, out, headers, marks, ports, status } = input;
+  const { call, sent, headers, marks, ports, status } = input;
   const { inbound } = call;
   const naming = namingOf(ports.clock, ports.newId);
-  const isPlain = !sent.outbound.isTranslated && !(inbound.ask.stream && read.answer !== null);
-  const reply = isPlain || read.answer === null ? null : written(input, read.answer, naming);
-  const responseId = inbound.endpoint.dialect === 'openai.responses' ? (naming.responseId() ?? read.answer?.id ?? null) : null;
-  const failure = await recorded(input, outcomeOf(input, read, firstByte), responseId);
-  if (failure !== null) {
-    sendError(out, inbound.dialect, { status: failure.status, code: failure.code, message: failure.message }, marks);
-    return input.settle(failed(failure.status));
-  }
   const own = { ...harnessHeaders(headers), ...marks };
-  if (read.answer === null) answerFailure(input, read, own);
-  else if (reply === null) sendBody(out, status, own, read.shown);
-  else reply(own);
+  const isPlain = !sent.outbound.isTranslated && !(inbound.ask.stream && read.answer !== null);
+  const reply = replyTo(input, read, isPlain ? null : naming, own);
+  const responseId = inbound.endpoint.dialect === 'openai.responses' ? (naming.responseId() ?? read.answer?.id ?? null) : null;
+  if (!(await tell(input, read, firstByte, reply, responseId))) return;
   const isGood = read.answer !== null && status < 400;
   input.settle({ isReplayable: isGood, status, headers: own, body: isPlain ? read.shown : null, answer: read.answer });
 }
 
-/** The upstream's refusal in its own shape and status; in the harness's shape where the dialects differ. */
-function answerFailure(
-  { call, sent, out, status, marks }: RelayInput,
-  { error, shown }: Read,
-  own: Record<string, string | string[]>,
-): void {
-  if (!sent.outbound.isTranslated) return sendBody(out, status, own, shown);
-  const { type, message } = error as CallError;
-  sendError(out, call.inbound.dialect, { status: status >= 400 ? status : 502, code: type, message }, keepRetryHeaders(own, marks));
+/** Records the call and gives the harness its answer; false when the record failed and it got an error instead, with which the call is settled. */
+async function tell(input: RelayInput, read: Read, firstByte: number | null, reply: Reply, responseId: string | null): Promise<boolean> {
+  const { call, out, marks, ports } = input;
+  const { dialect } = call.inbound;
+  const hasLeft = read.error?.type === 'cancelled';
+  const told = hasLeft ? toldNothing(out) : toldOf(out, dialect, reply, ports.clock.nowMicros() - call.start);
+  const failure = await recorded(input, outcomeOf(input, read, firstByte, told), responseId);
+  if (failure === null) {
+    sendReply(out, dialect, reply);
+    return true;
+  }
+  const { status, code, message } = failure;
+  sendReply(out, dialect, { kind: 'error', status, code, message, headers: marks });
+  input.settle(failed(status));
+  return false;
 }
 
-function keepRetryHeaders(
-  own: Record<string, string | string[]>,
-  marks: Record<string, string | string[]>,
-): Record<string, string | string[]> {
+/** `naming`: null where the upstream's own body goes on as it is. */
+function replyTo(
+  { call, sent, out, status, marks }: RelayInput,
+  { answer, error, shown }: Read,
+  naming: ReturnType<typeof namingOf> | null,
+  own: PlainHeaders,
+): Reply {
+  if (answer !== null && naming !== null) return written(call, answer, naming, own, marks);
+  if (answer !== null || !(sent.outbound.isTranslated || out.isStarted)) return { kind: 'body', status, headers: own, body: shown };
+  // the upstream's refusal, in the harness's shape; in a stream that has begun nothing else can be said
+  const { type, message } = error as CallError;
+  return { kind: 'error', status: status >= 400 ? status : 502, code: type, message, headers: keepRetryHeaders(own, marks) };
+}
+
+function keepRetryHeaders(own: PlainHeaders, marks: PlainHeaders): PlainHeaders {
   const kept = Object.entries(own).filter(([name]) => name === 'retry-after' || name === 'retry-after-ms' || name === 'x-should-retry');
   return { ...Object.fromEntries(kept), ...marks };
 }
 
 /** The answer in the harness's dialect, as a stream or a body; what cannot be said there is refused by name. */
 function written(
-  { call, out, marks }: RelayInput,
+  { inbound: { dialect, ask } }: Call,
   answer: Answer,
   naming: ReturnType<typeof namingOf>,
-): (own: Record<string, string | string[]>) => void {
-  const { dialect, ask } = call.inbound;
+  own: PlainHeaders,
+  marks: PlainHeaders,
+): Reply {
+  const unsayable = ({ code, message }: Problem): Reply => ({ kind: 'error', status: 502, code, message, headers: marks });
   if (!ask.stream) {
     const body = dialect.writeAnswer(answer, ask, naming);
-    if (!body.ok) return () => sendError(out, dialect, { status: 502, code: body.error.code, message: body.error.message }, marks);
-    const bytes = jsonBuffer(body.value);
-    return (own) => sendBody(out, 200, { ...own, 'content-type': JSON_TYPE }, bytes);
+    if (!body.ok) return unsayable(body.error);
+    return { kind: 'body', status: 200, headers: { ...own, 'content-type': JSON_TYPE }, body: jsonBuffer(body.value) };
   }
   const writer = dialect.createWriter(ask, naming);
   const frames: Uint8Array[] = [];
   for (const delta of deltasOf(answer)) {
     const made = writer.write(delta);
-    if (!made.ok) return () => sendError(out, dialect, { status: 502, code: made.error.code, message: made.error.message }, marks);
+    if (!made.ok) return unsayable(made.error);
     frames.push(...made.value.map(encodeSse));
   }
   frames.push(...writer.end().map(encodeSse));
-  return (own) => {
-    if (!out.isStarted) out.head(200, { ...own, ...SSE_HEADERS });
-    out.end(Buffer.concat(frames));
-  };
+  return { kind: 'stream', headers: { ...own, ...SSE_HEADERS }, body: Buffer.concat(frames) };
 }
 
 /** No whole answer came. */
 async function concludeBroken(input: RelayInput, read: Read, firstByte: number | null): Promise<void> {
-  const { call, out, marks } = input;
-  const error = read.error as CallError;
-  const failure = await recorded(input, outcomeOf(input, { ...read, response: undefined }, firstByte), null);
-  const status = failure?.status ?? (error.type === 'upstream_timeout' ? 504 : error.type === 'rollout_ended' ? 409 : 502);
-  sendError(out, call.inbound.dialect, { status, code: failure?.code ?? error.type, message: failure?.message ?? error.message }, marks);
-  input.settle(failed(status));
+  const { type: code, message } = read.error as CallError;
+  const status = code === 'upstream_timeout' ? 504 : code === 'rollout_ended' ? 409 : 502;
+  const reply: Reply = { kind: 'error', status, code, message, headers: input.marks };
+  if (await tell(input, { ...read, response: undefined }, firstByte, reply, null)) input.settle(failed(status));
 }
 
 export function failed(status: number): Settled {

@@ -4,6 +4,7 @@
  */
 import type { Answer, AnswerFold, FoldStep, Json, StreamWriter } from '../dialects/dialect.ts';
 import { isList, isObject } from '../dialects/json.ts';
+import { createPieceWriter, type PieceWriter } from '../../../events/answer-pieces.ts';
 import { createSseDecoder } from '../sse/sse-decoder.ts';
 import { encodeSse } from '../sse/sse-encoder.ts';
 import type { SseDecoder, SseEvent } from '../sse/sse-event.ts';
@@ -13,7 +14,8 @@ import { createChunkTimes } from './chunk-times.ts';
 import { harnessHeaders, type PlainHeaders } from './harness-headers.ts';
 import { isEmpty, type CallError, type Outcome } from './outcome.ts';
 import { failed } from './relay-body.ts';
-import { callErrorOf, namingOf, recorded, sendError, SSE_HEADERS, type Relay, type RelayInput } from './relay.ts';
+import { callErrorOf, namingOf, recorded, SSE_HEADERS, type Relay, type RelayInput } from './relay.ts';
+import { errorInStream, sendReply, told, type Told } from './reply.ts';
 import { Stopped } from './stopped.ts';
 
 export function createStreamRelay(input: RelayInput): Relay {
@@ -28,6 +30,8 @@ class StreamRelay implements Relay {
   readonly #fold: AnswerFold;
   readonly #tokens: TokenData = noTokenData();
   readonly #times = createChunkTimes();
+  readonly #told: PieceWriter;
+  #sinceStart = 0;
   readonly #naming: ReturnType<typeof namingOf>;
   /** Only where the dialects differ. */
   readonly #writer: StreamWriter | null;
@@ -44,6 +48,7 @@ class StreamRelay implements Relay {
   constructor(input: RelayInput) {
     const { ports, sent, call, headers, marks } = input;
     this.#input = input;
+    this.#told = createPieceWriter({ maxBytes: ports.limits.answerBytes });
     this.#decoder = createSseDecoder({ maxEventBytes: ports.limits.eventBytes });
     this.#fold = sent.outbound.dialect.createFold(sent.outbound.ask.n);
     this.#naming = namingOf(ports.clock, ports.newId);
@@ -66,6 +71,7 @@ class StreamRelay implements Relay {
   onChunk(chunk: Buffer): boolean {
     if (this.#isOver) return true;
     this.#times.note(this.#input.ports.clock.monotonicMs());
+    this.#sinceStart = this.#input.ports.clock.nowMicros() - this.#input.call.start;
     for (const event of this.#decoder.push(chunk)) if (!this.#take(event)) break;
     return this.#flush();
   }
@@ -148,13 +154,18 @@ class StreamRelay implements Relay {
 
   #pass(bytes: Uint8Array): void {
     if (!this.#isHolding) {
-      this.#pieces.push(bytes);
+      this.#tell(bytes);
       return;
     }
     this.#heldBytes += bytes.length;
     this.#held.push(bytes);
     const limit = this.#input.ports.limits.heldBytes;
     if (this.#heldBytes > limit) this.#stop({ type: 'malformed_stream', message: `more than ${limit} bytes follow the end of the answer` });
+  }
+
+  #tell(bytes: Uint8Array): void {
+    this.#pieces.push(bytes);
+    this.#told.add(bytes, this.#sinceStart);
   }
 
   #flush(): boolean {
@@ -167,7 +178,7 @@ class StreamRelay implements Relay {
 
   /** The harness sees what the upstream sent, and then that it breaks off. */
   #malformed(event: SseEvent, type: string, message: string): false {
-    if (this.#writer === null && !this.#isHolding) this.#pieces.push(event.raw);
+    if (this.#writer === null && !this.#isHolding) this.#tell(event.raw);
     this.#stop({ type: type === 'sse_truncated' ? 'stream_truncated' : type, message });
     return false;
   }
@@ -199,20 +210,31 @@ class StreamRelay implements Relay {
     const { dialect, endpoint } = call.inbound;
     const isWhole = error === null || error.type === 'empty_answer' || error.type === 'engine_error';
     const end = isWhole && this.#writer !== null ? this.#writer.end().map(encodeSse) : [];
-    const outcome = this.#outcome(error);
+    const outcome = this.#outcome(error, this.#toldAtEnd(error, isWhole ? [...this.#held, ...end] : []));
     const responseId = endpoint.dialect === 'openai.responses' ? (this.#naming.responseId() ?? outcome.answer?.id ?? null) : null;
     const failure = await recorded(this.#input, outcome, responseId);
     if (failure !== null) {
-      sendError(out, dialect, { status: failure.status, code: failure.code, message: failure.message }, marks);
+      sendReply(out, dialect, { kind: 'error', status: failure.status, code: failure.code, message: failure.message, headers: marks });
       return this.#input.settle(failed(failure.status));
     }
     if (isWhole) out.end(Buffer.concat([...this.#held, ...end]));
-    else if (!out.isGone) sendError(out, dialect, { status: 502, code: error.type, message: error.message }, marks);
+    else sendReply(out, dialect, { kind: 'error', status: 502, code: error.type, message: error.message, headers: marks });
     const isReplayable = error === null || error.type === 'empty_answer';
     this.#input.settle({ isReplayable, status: this.#input.status, headers: this.#own, body: null, answer: outcome.answer });
   }
 
-  #outcome(error: CallError | null): Outcome {
+  #toldAtEnd(error: CallError | null, last: readonly Uint8Array[]): Told {
+    const { call, ports, status, out } = this.#input;
+    const now = ports.clock.nowMicros() - call.start;
+    for (const bytes of last) this.#told.add(bytes, now);
+    const isWhole = error === null || error.type === 'empty_answer' || error.type === 'engine_error';
+    const hasLeft = error?.type === 'cancelled' || error?.type === 'client_stalled';
+    if (!isWhole && !hasLeft)
+      this.#told.add(errorInStream(call.inbound.dialect, { status: 502, code: error.type, message: error.message }), now);
+    return told(out.begun ?? { status, headers: this.#own }, this.#told, isWhole ? 'complete' : hasLeft ? 'left' : 'broken');
+  }
+
+  #outcome(error: CallError | null, told: Told): Outcome {
     const { call, status, ports, versions, out, sent } = this.#input;
     const { scope } = call.trace;
     const answer = this.#fold.answer();
@@ -232,6 +254,7 @@ class StreamRelay implements Relay {
       chunks: this.#times.summary(),
       versions: versions.versions({ start: call.published, end: ports.policies.at(scope.project, scope.run) }),
       response: hasSaid ? (written.ok ? written.value : plainAnswer(answer)) : undefined,
+      told,
       flags: out.isGone && error === null ? ['harness_left'] : [],
     };
   }

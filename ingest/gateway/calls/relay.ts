@@ -1,9 +1,7 @@
 /** What the relays of an answer share: their inputs, and how a call ends for the harness, for the record, and for whoever repeats it. */
 import { isTapedeckError, TapedeckError } from '../../../base/errors.ts';
 import type { Clock } from '../../../base/clock.ts';
-import type { Answer, Dialect, JsonObject, Naming } from '../dialects/dialect.ts';
-import { writeJson } from '../dialects/json.ts';
-import { encodeSse } from '../sse/sse-encoder.ts';
+import type { Answer, Naming } from '../dialects/dialect.ts';
 import type { UpstreamExchange, UpstreamHeaders } from '../upstreams/http.ts';
 import type { Call, Sent } from './call.ts';
 import { finishCall, type FinishPorts } from './finish.ts';
@@ -54,7 +52,6 @@ export type Relay = {
   onError(error: Error): void;
 };
 
-export const JSON_TYPE = 'application/json; charset=utf-8';
 export const SSE_HEADERS: PlainHeaders = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache',
@@ -96,28 +93,4 @@ export async function recorded(
     if (isTapedeckError(error)) return error;
     return new TapedeckError('internal', 'recording the call failed for a reason nobody foresaw; the server log has it', { cause: error });
   }
-}
-
-/** Sends one whole JSON body. */
-export function sendBody(out: HarnessOut, status: number, headers: PlainHeaders, body: Buffer): void {
-  out.head(status, { ...headers, 'content-length': String(body.length) });
-  out.end(body);
-}
-
-/** An error in the dialect's own shape: as a body, or inside a stream that has begun, which then breaks off. */
-export function sendError(
-  out: HarnessOut,
-  dialect: Dialect,
-  error: { status: number; code: string; message: string },
-  headers: PlainHeaders,
-): void {
-  if (out.isGone) return;
-  const body = dialect.errorBody(error.status, error.code, error.message);
-  if (!out.isStarted) return sendBody(out, error.status, { ...headers, 'content-type': JSON_TYPE }, jsonBuffer(body));
-  out.write(encodeSse({ name: dialect.name === 'openai.chat' ? null : 'error', data: writeJson(body) }));
-  out.destroy();
-}
-
-export function jsonBuffer(value: JsonObject): Buffer {
-  return Buffer.from(writeJson(value));
 }

@@ -14,8 +14,9 @@ import type { Inbound } from './inbound.ts';
 import { reachedLimit, wallLeftMs, type Reached } from './limit-check.ts';
 import type { HarnessOut } from './out.ts';
 import type { CallError, Outcome } from './outcome.ts';
-import { refuse } from './refuse.ts';
-import { jsonBuffer, JSON_TYPE, namingOf, recorded, sendBody, sendError, SSE_HEADERS, type RelayPorts, type Settled } from './relay.ts';
+import { refusal, refuse } from './refuse.ts';
+import { namingOf, recorded, SSE_HEADERS, type RelayPorts, type Settled } from './relay.ts';
+import { jsonBuffer, JSON_TYPE, sendReply, toldNothing, toldOf, type Reply } from './reply.ts';
 import { failed } from './relay-body.ts';
 import type { RetryWindow } from './retries.ts';
 import { startPrinting } from './printing.ts';
@@ -86,8 +87,12 @@ export async function serveCall(asked: Asked, out: HarnessOut, ports: ServePorts
     });
     if (result.kind === 'relayed') settle(result.settled);
     else if (result.kind === 'refused') {
-      await recordFailure(begun, null, { type: result.problem.code, message: result.problem.message }, ports);
-      refuse(out, dialect, result.problem, mine);
+      const reply = refusal(result.problem, mine);
+      await recordFailure(
+        { call: begun, sent: null, error: { type: result.problem.code, message: result.problem.message }, out, reply },
+        ports,
+      );
+      sendReply(out, dialect, reply);
       settle(failed(422));
     } else {
       settle(await answerUnreached(begun, result, out, ports, mine));
@@ -134,8 +139,11 @@ async function refuseLimit(
   ports: ServePorts,
   marks: PlainHeaders,
 ): Promise<void> {
+  const reply = refusal({ code: 'limit_reached', message }, marks, { status: 400, code: stop });
   if (call !== null) {
-    const outcome: Outcome = { ...NOTHING, error: { type: stop, message, statusCode: 400 }, end: ports.clock.nowMicros() };
+    const end = ports.clock.nowMicros();
+    const told = toldOf(out, inbound.dialect, reply, end - call.start);
+    const outcome: Outcome = { ...NOTHING, error: { type: stop, message, statusCode: 400 }, end, told };
     try {
       await finishCall({ call, sent: null, outcome, limit: stop, responseId: null }, ports);
     } catch (error) {
@@ -143,10 +151,10 @@ async function refuseLimit(
       return refuse(out, inbound.dialect, asProblem(error), marks);
     }
   }
-  refuse(out, inbound.dialect, { code: 'limit_reached', message }, marks, { status: 400, code: stop });
+  sendReply(out, inbound.dialect, reply);
 }
 
-const NOTHING: Omit<Outcome, 'end'> = {
+const NOTHING: Omit<Outcome, 'end' | 'told'> = {
   status: null,
   answer: null,
   tokens: null,
@@ -158,13 +166,18 @@ const NOTHING: Omit<Outcome, 'end'> = {
   flags: [],
 };
 
-async function recordFailure(
-  call: Call,
-  sent: Parameters<typeof recorded>[0]['sent'] | null,
-  error: CallError,
-  ports: ServePorts,
-): Promise<void> {
-  const outcome: Outcome = { ...NOTHING, error, end: ports.clock.nowMicros() };
+type Failure = {
+  readonly call: Call;
+  readonly sent: Parameters<typeof recorded>[0]['sent'] | null;
+  readonly error: CallError;
+  readonly out: HarnessOut;
+  readonly reply: Reply;
+};
+
+async function recordFailure({ call, sent, error, out, reply }: Failure, ports: ServePorts): Promise<void> {
+  const end = ports.clock.nowMicros();
+  const told = error.type === 'cancelled' ? toldNothing(out) : toldOf(out, call.inbound.dialect, reply, end - call.start);
+  const outcome: Outcome = { ...NOTHING, error, end, told };
   await finishCall({ call, sent, outcome, responseId: null }, ports).catch(ports.onFault);
 }
 
@@ -175,11 +188,12 @@ async function answerUnreached(
   ports: ServePorts,
   marks: PlainHeaders,
 ): Promise<Settled> {
-  await recordFailure(call, sent, error, ports);
   const status =
     error.type === 'upstream_timeout' ? 504 : error.type === 'rollout_ended' ? 409 : error.type === 'max_wall_time' ? 400 : 502;
   const headers = status >= 500 ? marks : { ...marks, 'x-should-retry': 'false' };
-  sendError(out, call.inbound.dialect, { status, code: error.type, message: error.message }, headers);
+  const reply: Reply = { kind: 'error', status, code: error.type, message: error.message, headers };
+  await recordFailure({ call, sent, error, out, reply }, ports);
+  sendReply(out, call.inbound.dialect, reply);
   return failed(status);
 }
 
@@ -196,12 +210,17 @@ function answerAgain({ inbound }: Asked, out: HarnessOut, ports: ServePorts, mar
       marks,
     );
   }
-  if (settled.body !== null) return sendBody(out, settled.status, headers, settled.body);
+  if (settled.body !== null) return sendReply(out, dialect, { kind: 'body', status: settled.status, headers, body: settled.body });
   const naming = namingOf(ports.clock, ports.newId);
   if (!ask.stream) {
     const body = dialect.writeAnswer(settled.answer, ask, naming);
     if (!body.ok) return refuse(out, dialect, body.error, marks);
-    return sendBody(out, 200, { ...headers, 'content-type': JSON_TYPE }, jsonBuffer(body.value));
+    return sendReply(out, dialect, {
+      kind: 'body',
+      status: 200,
+      headers: { ...headers, 'content-type': JSON_TYPE },
+      body: jsonBuffer(body.value),
+    });
   }
   const writer = dialect.createWriter(ask, naming);
   const frames: Uint8Array[] = [];
@@ -211,6 +230,5 @@ function answerAgain({ inbound }: Asked, out: HarnessOut, ports: ServePorts, mar
     frames.push(...made.value.map(encodeSse));
   }
   frames.push(...writer.end().map(encodeSse));
-  out.head(200, { ...headers, ...SSE_HEADERS });
-  out.end(Buffer.concat(frames));
+  sendReply(out, dialect, { kind: 'stream', headers: { ...headers, ...SSE_HEADERS }, body: Buffer.concat(frames) });
 }

@@ -41,7 +41,9 @@ export function projectCall(stored: StoredOf<'call.recorded'>, out: Block): void
     time: event.time,
     _hash: hash.data,
   });
-  out.callPayloads.add({ ...key, data: jsonText(data) ?? '' });
+  // the exact bytes of an answer are for replays, which read the log
+  const { told } = data;
+  out.callPayloads.add({ ...key, data: jsonText(told ? { ...data, told: { ...told, pieces: undefined } } : data) ?? '' });
 }
 
 export function projectTool(stored: StoredOf<'tool.recorded'>, out: Block): void {
