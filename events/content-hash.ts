@@ -5,9 +5,11 @@ import { cborError, cursorOver, INDEFINITE, MAJOR, readHead, takeBreak, type Cur
 import { writeHead } from './codec/cbor-encode.ts';
 import { PieceList } from './codec/piece-list.ts';
 
-export type ContentHash = { readonly event: Uint8Array; readonly data: Uint8Array };
+/** Each 32 hexadecimal digits. */
+export type ContentHash = { readonly event: string; readonly data: string };
 
 const KEEP_BYTES = 1 << 24;
+const HEX_CHARS = 32;
 /** The encoded key `data`. */
 const DATA_KEY = Buffer.from('6464617461', 'hex');
 /** Re-used between calls. */
@@ -15,7 +17,7 @@ let pieces = new PieceList();
 let gathered = new ByteWriter(1 << 16);
 
 /**
- * What an event says, in 16 bytes each (sha256, cut): `data` covers the value of `data`, `event` the whole envelope, in which the full hash
+ * What an event says, in 16 bytes each (sha256, cut), as hexadecimal text: `data` covers the value of `data`, `event` the whole envelope, in which the full hash
  * of `data` stands for `data`. Both are functions of the decoded value: key order and encoding do not matter, content in the blob store does
  * (hash a record after its values are back). Throws `invalid_cbor` when the slice is no map.
  */
@@ -31,7 +33,7 @@ export function contentHash(slice: Uint8Array): ContentHash {
     pieces = new PieceList();
     gathered = new ByteWriter(1 << 16);
   }
-  return { event: first16(event), data: first16(data) };
+  return { event: event.slice(0, HEX_CHARS), data: data.slice(0, HEX_CHARS) };
 }
 
 /** Adds the entries of the envelope in canonical order, its data as the hash that is returned. */
@@ -53,26 +55,21 @@ function addEnvelope(c: Cursor, to: PieceList): string {
     addCanonical(c, to, 1);
     data = digest(value);
     to.cut(value);
+    const size = data.length / 2;
     to.literal((scratch) => {
-      writeHead(MAJOR.bytes, data.length, scratch);
-      scratch.reserve(data.length).write(data, scratch.length, 'latin1');
-      scratch.length += data.length;
+      writeHead(MAJOR.bytes, size, scratch);
+      scratch.reserve(size).write(data, scratch.length, 'hex');
+      scratch.length += size;
     });
   }
   to.closeMap(map);
   return data;
 }
 
-/** sha256 of the pieces from `mark` on, one character per byte (cheaper than a buffer). */
+/** sha256 of the pieces from `mark` on in hexadecimal text, which is cheaper than a buffer and is what it is compared as. */
 function digest(mark: number): string {
   gathered.clear();
   pieces.gather(mark, gathered);
   const bytes = gathered.reserve(0);
-  return hash('sha256', new Uint8Array(bytes.buffer, bytes.byteOffset, gathered.length), 'binary');
-}
-
-function first16(latin1: string): Uint8Array {
-  const bytes = new Uint8Array(16);
-  for (let i = 0; i < 16; i++) bytes[i] = latin1.charCodeAt(i);
-  return bytes;
+  return hash('sha256', new Uint8Array(bytes.buffer, bytes.byteOffset, gathered.length), 'hex');
 }

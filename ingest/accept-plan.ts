@@ -206,7 +206,7 @@ function isRepeated(draft: Drafting, record: PlannedRecord, slice: Uint8Array): 
 }
 
 function sameContent(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.compare(contentHash(a).event, contentHash(b).event) === 0;
+  return contentHash(a).event === contentHash(b).event;
 }
 
 function reject(draft: Drafting, index: number, id: string | null, problem: Problem): null {

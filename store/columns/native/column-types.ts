@@ -26,9 +26,14 @@ export const maybeLabel: ColumnType<string | Uint8Array | null | undefined> = {
   sql: 'LowCardinality(Nullable(String))',
 };
 
-/** Exactly `width` bytes. */
-export function fixedString(width: number): ColumnType<Uint8Array> {
-  const put = (buffer: Buffer, at: number, cell: Uint8Array): void => {
+/** Exactly `width` bytes, given as bytes or as hexadecimal text. */
+export function fixedString(width: number): ColumnType<Uint8Array | string> {
+  const put = (buffer: Buffer, at: number, cell: Uint8Array | string): void => {
+    if (typeof cell === 'string') {
+      if (cell.length !== 2 * width) throw new RangeError(`a cell of FixedString(${width}) has ${cell.length} hexadecimal digits`);
+      for (let i = 0; i < width; i++) buffer[at + i] = (hexValue(cell.charCodeAt(2 * i)) << 4) | hexValue(cell.charCodeAt(2 * i + 1));
+      return;
+    }
     if (cell.length !== width) throw new RangeError(`a cell of FixedString(${width}) has ${cell.length} bytes`);
     buffer.set(cell, at);
   };

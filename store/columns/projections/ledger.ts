@@ -17,25 +17,24 @@ export const NO_REASON: LedgerReason = { code: null, message: '', firstOffset: n
  */
 export function ledger(stored: StoredEvent, status: LedgerStatus, reason: LedgerReason, out: Block): void {
   const { event, slice } = stored;
-  const position = positionOf(stored);
-  const first = reason.firstOffset === null ? NO_FIRST : { first_partition: position._partition, first_offset: reason.firstOffset };
-  const known = { ...keysOf(event), ...position, ...first, id: event.id, type: event.type, bytes: slice.length };
+  const { _partition, _offset } = positionOf(stored);
+  const { project, run, rollout, trace } = keysOf(event);
+  const { id, type, time, producer } = event;
+  const first_offset = reason.firstOffset;
+  const first_partition = first_offset === null ? null : _partition;
+  const bytes = slice.length;
   out.logIndex.add({
-    ...known,
-    status,
-    reason: reason.code,
-    time: event.time,
-    producer: event.producer?.id,
-    producer_epoch: event.producer?.epoch,
-    producer_seq: event.producer?.seq,
-  });
-  if (status === 'stored') out.eventIds.add({ id: event.id, hash: stored.hash.event, ...position });
+    status, reason: reason.code, type, id, project, run, rollout, trace, time, bytes,
+    producer: producer?.id, producer_epoch: producer?.epoch, producer_seq: producer?.seq, first_partition, first_offset, _partition, _offset,
+  }); // prettier-ignore
+  if (status === 'stored') out.eventIds.add({ id, hash: stored.hash.event, _partition, _offset });
   else if (status === 'conflict' || status === 'dead') {
-    out.deadLetters.add({ ...known, reason: reason.code ?? status, message: reason.message, raw: slice });
+    out.deadLetters.add({
+      project, run, rollout, trace, _partition, _offset, first_partition, first_offset, id, type, bytes,
+      reason: reason.code ?? status, message: reason.message, raw: slice,
+    }); // prettier-ignore
   }
 }
-
-const NO_FIRST = { first_partition: null, first_offset: null } as const;
 
 /** A record that could not be read as an event: only its place, its bytes and the problem are known. */
 export type UnreadRecord = { readonly topic: Topic; readonly partition: number; readonly offset: number; readonly bytes: Uint8Array };

@@ -10,7 +10,7 @@ import type { StoredEvent } from './stored-event.ts';
 
 const EVENTS = 500;
 const LIMIT_US = 12;
-const hash = { event: Buffer.alloc(16, 1), data: Buffer.alloc(16, 2) };
+const hash = { event: '01'.repeat(16), data: '02'.repeat(16) };
 const stored: StoredEvent[] = Array.from({ length: EVENTS }, (_, offset) => {
   const slice = encodeEvent(sampleNode(offset >> 3));
   return { event: decodeCbor(slice) as TapedeckEvent, slice, topic: 'events', partition: 0, offset, hash };

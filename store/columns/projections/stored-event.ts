@@ -1,16 +1,17 @@
+import type { ContentHash } from '../../../events/content-hash.ts';
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import type { EventOf, EventType, TapedeckEvent, Topic } from '../../../events/registry.ts';
 import type { ListedExclusion, ListedPlace, ListedRow } from '../../../events/row-list.ts';
 import { storePartition } from './position.ts';
 
-/** A checked event at its place in the log. `slice` are its original CBOR bytes; hashes are 16 bytes each (events/content-hash.ts). */
+/** A checked event at its place in the log. `slice` are its original CBOR bytes; hashes are 16 bytes each, in hexadecimal text (events/content-hash.ts). */
 export type StoredEvent<E extends TapedeckEvent = TapedeckEvent> = {
   readonly event: E;
   readonly slice: Uint8Array;
   readonly topic: Topic;
   readonly partition: number;
   readonly offset: number;
-  readonly hash: { readonly event: Uint8Array; readonly data: Uint8Array };
+  readonly hash: ContentHash;
   /** What the lists hold that the event names in the blob store; absent for events that name none. */
   readonly lists?: FeedLists | undefined;
 };

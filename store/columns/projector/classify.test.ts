@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { TapedeckEvent } from '../../../events/registry.ts';
-import { classify, entityKey, entityOf, idKey, runKey, type Candidate, type Known } from './classify.ts';
+import { classify, entityOf, factsOf, runKey, type Candidate, type KnownState } from './classify.ts';
+import { nothingKnown, type KnownFacts } from './known-facts.ts';
 
 function node(id: string, offset: number, index: number, content: string, run = 'r'): Candidate {
   const event = {
@@ -21,15 +22,17 @@ function node(id: string, offset: number, index: number, content: string, run = 
   return { ...envelope, partition: 0, offset, eventHash: `e${id}${content}`, dataHash: content, entity };
 }
 
-const NOTHING = { ids: new Map<string, Known>(), entities: new Map<string, Known>(), deletedRuns: new Set<string>() };
+const NOTHING: KnownState = { facts: [], deletedRuns: new Set<string>() };
 
 function statuses(candidates: Candidate[], known = NOTHING): string[] {
-  return classify(candidates, known).map((d) => d.status);
+  return classify(candidates, known).decisions.map((d) => d.status);
 }
 
 test('the same id again is a duplicate with equal content and a conflict with other content', () => {
   assert.deepEqual(statuses([node('a', 1, 0, 'x'), node('a', 2, 0, 'x'), node('a', 3, 0, 'y')]), ['stored', 'duplicate', 'conflict']);
-  const known = { ...NOTHING, ids: new Map([[idKey(0, 'a'), { offset: 1, hash: 'eax' }]]) };
+  const facts = nothingKnown();
+  facts.ids.set(0, 'a', { offset: 1, hash: 'eax' });
+  const known = { ...NOTHING, facts: [facts] };
   assert.deepEqual(statuses([node('a', 2, 0, 'x'), node('a', 3, 0, 'y')], known), ['duplicate', 'conflict']);
 });
 
@@ -37,16 +40,14 @@ test('the same position again is a redo, not a duplicate', () => {
   const event = node('a', 7, 0, 'x');
   const { entity } = event;
   assert.ok(entity !== null);
-  const known = {
-    ...NOTHING,
-    ids: new Map([[idKey(0, 'a'), { offset: 7, hash: 'eax' }]]),
-    entities: new Map([[entityKey(entity), { offset: 7, hash: 'x' }]]),
-  };
-  assert.deepEqual(statuses([event], known), ['stored']);
+  const facts = nothingKnown();
+  facts.ids.set(0, 'a', { offset: 7, hash: 'eax' });
+  facts.entities.set(entity, { offset: 7, hash: 'x' });
+  assert.deepEqual(statuses([event], { ...NOTHING, facts: [facts] }), ['stored']);
 });
 
 test('an entity that exists is a duplicate or a conflict whatever the event id', () => {
-  const decisions = classify([node('a', 1, 0, 'x'), node('b', 2, 0, 'x'), node('c', 3, 0, 'y'), node('d', 4, 1, 'y')], NOTHING);
+  const { decisions } = classify([node('a', 1, 0, 'x'), node('b', 2, 0, 'x'), node('c', 3, 0, 'y'), node('d', 4, 1, 'y')], NOTHING);
   assert.deepEqual(decisions.map((d) => d.status), ['stored', 'duplicate', 'conflict', 'stored']); // prettier-ignore
   assert.deepEqual(decisions.map((d) => d.firstOffset), [null, 1, 1, null]); // prettier-ignore
   assert.equal(decisions[2]?.code, 'entity_conflict');
@@ -63,31 +64,35 @@ test('events of a deleted run are deleted, before and after the tombstone, but t
   ]);
 });
 
+function learn(known: KnownFacts, { id, offset, eventHash, dataHash, entity }: Candidate): void {
+  known.ids.set(0, id, { offset, hash: eventHash });
+  if (entity !== null) known.entities.set(entity, { offset, hash: dataHash });
+}
+
 test('however a log is cut into blocks, and however often a block is redone, the decisions are those of one block', () => {
   const events = fc.array(fc.record({ id: fc.constantFrom('a', 'b', 'c', 'd'), index: fc.nat(2), content: fc.constantFrom('x', 'y') }), {
     maxLength: 20,
   });
   fc.assert(
-    fc.property(events, fc.array(fc.nat(20)), fc.boolean(), (list, cuts, redo) => {
+    fc.property(events, fc.array(fc.nat(20)), fc.boolean(), fc.boolean(), (list, cuts, redo, early) => {
       const candidates = list.map((e, offset) => node(e.id, offset, e.index, e.content));
       const whole = statuses(candidates);
-      const ids = new Map<string, Known>();
-      const entities = new Map<string, Known>();
-      const known = { ids, entities, deletedRuns: new Set<string>() };
+      const known = nothingKnown();
+      let last = nothingKnown();
+      let before: Candidate[] = [];
       const inBlocks: string[] = [];
       const bounds = [0, ...cuts.filter((c) => c < candidates.length).toSorted((a, b) => a - b), candidates.length];
       for (let b = 0; b + 1 < bounds.length; b++) {
         const block = candidates.slice(bounds[b], bounds[b + 1]);
         for (let times = redo ? 2 : 1; times > 0; times--) {
-          const decided = classify(block, known);
-          if (times === 1) inBlocks.push(...decided.map((d) => d.status));
-          decided.forEach((d, i) => {
-            const c = block[i] as Candidate;
-            const { entity } = c;
-            if (d.status !== 'stored' || entity === null) return;
-            ids.set(idKey(0, c.id), { offset: c.offset, hash: c.eventHash });
-            entities.set(entityKey(entity), { offset: c.offset, hash: c.dataHash });
-          });
+          const { decisions, stored } = classify(block, { facts: [last, known], deletedRuns: new Set<string>() });
+          if (times === 1) inBlocks.push(...decisions.map((d) => d.status));
+          const kept = block.filter((_, i) => decisions[i]?.status === 'stored');
+          assert.deepEqual(factsOf(kept), stored);
+          // the next block asks the store before this one is in it, or after
+          for (const c of early ? kept : before) learn(known, c);
+          before = kept;
+          last = stored;
         }
       }
       assert.deepEqual(inBlocks, whole);

@@ -8,9 +8,9 @@
 import type { ErrorCode } from '../../../base/errors.ts';
 import type { TapedeckEvent } from '../../../events/registry.ts';
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
+import { nothingKnown, type KnownFacts } from './known-facts.ts';
 
 export type Status = 'stored' | 'duplicate' | 'conflict' | 'dead' | 'deleted';
-export type Known = { readonly offset: number; readonly hash: string };
 
 /** What must be known of an event to decide about it: small, so that a block of decoded events is never held. Hashes are hex. */
 export type Candidate = {
@@ -35,17 +35,11 @@ export type Decision = {
 };
 
 export type KnownState = {
-  /** By `idKey`. */
-  readonly ids: ReadonlyMap<string, Known>;
-  /** By `entityKey`. */
-  readonly entities: ReadonlyMap<string, Known>;
+  /** What the store held when it was asked, and what was stored since: the latter is asked first. */
+  readonly facts: readonly KnownFacts[];
   /** By `runKey`. */
   readonly deletedRuns: ReadonlySet<string>;
 };
-
-export function idKey(partition: number, id: string): string {
-  return `${partition}/${id}`;
-}
 
 export function runKey(project: string, run: string): string {
   return JSON.stringify([project, run]);
@@ -63,8 +57,21 @@ export type TraceKey = readonly [project: string, run: string, rollout: string, 
 
 export function entityOf(event: TapedeckEvent): Entity | null {
   if (event.type !== 'node.appended' && event.type !== 'call.recorded') return null;
-  const trace = [event.project ?? DEFAULT_PROJECT, event.run ?? '', event.rollout ?? '', event.trace ?? ''] as const;
-  return { table: event.type === 'node.appended' ? 'nodes' : 'calls', trace, traceText: traceText(trace), index: event.data.index };
+  const { key, text } = namesOf(event.project ?? DEFAULT_PROJECT, event.run ?? '', event.rollout ?? '', event.trace ?? '');
+  return { table: event.type === 'node.appended' ? 'nodes' : 'calls', trace: key, traceText: text, index: event.data.index };
+}
+
+type TraceNames = { readonly key: TraceKey; readonly text: string };
+/** Neighbours mostly are of one trace: they share its names. */
+let lastNames: TraceNames = { key: ['', '', '', ''], text: '' };
+
+function namesOf(project: string, run: string, rollout: string, trace: string): TraceNames {
+  const [lastProject, lastRun, lastRollout, lastTrace] = lastNames.key;
+  if (trace !== lastTrace || rollout !== lastRollout || run !== lastRun || project !== lastProject) {
+    const key = [project, run, rollout, trace] as const;
+    lastNames = { key, text: traceText(key) };
+  }
+  return lastNames;
 }
 
 /** One text per key: lengths keep ids apart, whatever characters they hold. */
@@ -72,37 +79,50 @@ export function traceText([project, run, rollout, trace]: TraceKey): string {
   return `${project.length},${run.length},${rollout.length},${project}${run}${rollout}${trace}`;
 }
 
-export function entityKey(entity: Pick<Entity, 'table' | 'traceText' | 'index'>): string {
-  return `${entity.table}/${entity.index}/${entity.traceText}`;
-}
-
 const STORED: Decision = { status: 'stored', code: null, reason: '', firstOffset: null };
 
-/** Decides for all candidates of a block, which come in log order per partition. */
-export function classify(candidates: readonly Candidate[], known: KnownState): Decision[] {
-  const ids = new Map<string, Known>();
-  const entities = new Map<string, Known>();
-  return candidates.map((candidate) => {
-    const decision = decide(candidate, known, ids, entities);
-    if (decision.status === 'stored') remember(candidate, ids, entities);
+/** Decides for all candidates of a block, which come in log order per partition. `stored` are the facts of those that are stored. */
+export function classify(
+  candidates: readonly Candidate[],
+  known: KnownState,
+): { readonly decisions: Decision[]; readonly stored: KnownFacts } {
+  const stored = nothingKnown();
+  const facts = [stored, ...known.facts];
+  const decisions = candidates.map((candidate) => {
+    const decision = decide(candidate, known.deletedRuns, facts);
+    if (decision.status === 'stored') remember(candidate, stored);
     return decision;
   });
+  return { decisions, stored };
 }
 
-/** Adds what a stored event makes known. */
-export function remember(candidate: Candidate, ids: Map<string, Known>, entities: Map<string, Known>): void {
+/** What these stored events make known. */
+export function factsOf(stored: readonly Candidate[]): KnownFacts {
+  const facts = nothingKnown();
+  for (const candidate of stored) remember(candidate, facts);
+  return facts;
+}
+
+function remember(candidate: Candidate, { ids, entities }: KnownFacts): void {
   const { id, partition, offset, entity } = candidate;
-  ids.set(idKey(partition, id), { offset, hash: candidate.eventHash });
-  if (entity !== null) entities.set(entityKey(entity), { offset, hash: candidate.dataHash });
+  ids.set(partition, id, { offset, hash: candidate.eventHash });
+  if (entity !== null) entities.set(entity, { offset, hash: candidate.dataHash });
 }
 
-function decide(candidate: Candidate, known: KnownState, ids: ReadonlyMap<string, Known>, entities: ReadonlyMap<string, Known>): Decision {
+function firstOf<T>(facts: readonly KnownFacts[], find: (facts: KnownFacts) => T | undefined): T | undefined {
+  for (const each of facts) {
+    const found = find(each);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function decide(candidate: Candidate, deletedRuns: ReadonlySet<string>, facts: readonly KnownFacts[]): Decision {
   const { type, project, run, partition, offset } = candidate;
-  if (known.deletedRuns.size > 0 && run !== undefined && type !== 'run.deleted' && known.deletedRuns.has(runKey(project, run))) {
+  if (deletedRuns.size > 0 && run !== undefined && type !== 'run.deleted' && deletedRuns.has(runKey(project, run))) {
     return { status: 'deleted', code: 'run_deleted', reason: 'the run was deleted', firstOffset: null };
   }
-  const id = idKey(partition, candidate.id);
-  const sameId = ids.get(id) ?? known.ids.get(id);
+  const sameId = firstOf(facts, ({ ids }) => ids.get(partition, candidate.id));
   if (sameId !== undefined && sameId.offset < offset) {
     return sameId.hash === candidate.eventHash
       ? { status: 'duplicate', code: null, reason: 'sent again', firstOffset: sameId.offset }
@@ -115,8 +135,7 @@ function decide(candidate: Candidate, known: KnownState, ids: ReadonlyMap<string
   }
   const { entity } = candidate;
   if (entity === null) return STORED;
-  const key = entityKey(entity);
-  const same = entities.get(key) ?? known.entities.get(key);
+  const same = firstOf(facts, ({ entities }) => entities.get(entity));
   if (same === undefined || same.offset >= offset) return STORED;
   return same.hash === candidate.dataHash
     ? { status: 'duplicate', code: null, reason: `${entity.table} ${entity.index} is stored already`, firstOffset: same.offset }

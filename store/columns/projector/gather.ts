@@ -38,7 +38,7 @@ export async function gather(
       const chunk = await log.read(partition, next[partition] as number, { maxBytes: share, signal });
       ends[partition] = chunk.end;
       const room = limits.maxEvents - events;
-      const records = chunk.records.filter((record) => record.offset < stopAt(partition)).slice(0, room);
+      const records = upTo(chunk.records, stopAt(partition), room);
       for (const record of records) bytes += record.value.length + record.key.length;
       events += records.length;
       (taken[partition] as StoredRecord[]).push(...records);
@@ -50,6 +50,15 @@ export async function gather(
     }
     open = still;
   }
-  const records = taken.flatMap((list, partition) => list.map((record) => ({ partition, record })));
+  const records: { partition: number; record: StoredRecord }[] = [];
+  for (let partition = 0; partition < taken.length; partition++)
+    for (const record of taken[partition] as StoredRecord[]) records.push({ partition, record });
   return { records, bytes, next, ends };
+}
+
+/** The first `room` records below an offset. Offsets rise. */
+function upTo(records: readonly StoredRecord[], stopAt: number, room: number): readonly StoredRecord[] {
+  const last = records.at(-1);
+  if (last === undefined || (last.offset < stopAt && records.length <= room)) return records;
+  return records.filter(({ offset }) => offset < stopAt).slice(0, room);
 }

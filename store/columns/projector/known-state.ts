@@ -1,13 +1,14 @@
 /** Asks the store what it already knows about the events of a block: ids, entities, tombstones. */
 import type { ColumnStore } from '../column-store.ts';
 import { listSettings, tupleLiteral } from '../sql-literal.ts';
-import { entityKey, idKey, runKey, traceText, type Candidate, type Entity, type Known, type TraceKey } from './classify.ts';
+import { runKey, traceText, type Candidate, type Entity, type TraceKey } from './classify.ts';
+import { KnownEntities, KnownIds } from './known-facts.ts';
 
 const LIST_CHUNK = 10_000;
 
 /** Which of these ids are stored, at which offset and with which content hash. */
-export async function knownIds(store: ColumnStore, candidates: readonly Candidate[], signal: AbortSignal): Promise<Map<string, Known>> {
-  const found = new Map<string, Known>();
+export async function knownIds(store: ColumnStore, candidates: readonly Candidate[], signal: AbortSignal): Promise<KnownIds> {
+  const found = new KnownIds();
   const ids = [...new Set(candidates.map((c) => c.id))];
   for (let at = 0; at < ids.length; at += LIST_CHUNK) {
     const list = ids.slice(at, at + LIST_CHUNK).map((id) => `'${id}'`);
@@ -16,7 +17,7 @@ export async function knownIds(store: ColumnStore, candidates: readonly Candidat
       settings: listSettings(sql.length),
       signal,
     });
-    for (const row of rows) found.set(idKey(Number(row.partition), row.id), { offset: Number(row.offset), hash: row.hash.toLowerCase() });
+    for (const row of rows) found.set(Number(row.partition), row.id, { offset: Number(row.offset), hash: row.hash.toLowerCase() });
   }
   return found;
 }
@@ -48,12 +49,12 @@ export class EntityIndex {
     this.#limit = limit;
   }
 
-  /** Entities of the block that exist already, by `entityKey`. */
-  async known(store: ColumnStore, candidates: readonly Candidate[], signal: AbortSignal): Promise<Map<string, Known>> {
+  /** Entities of the block that exist already. */
+  async known(store: ColumnStore, candidates: readonly Candidate[], signal: AbortSignal): Promise<KnownEntities> {
     const entities = candidates.map((c) => c.entity).filter((e) => e !== null);
     await this.#load(store, entities, signal);
     const old = entities.filter((e) => e.index <= (this.#largest.get(e.traceText)?.[e.table] ?? -1));
-    const found = new Map<string, Known>();
+    const found = new KnownEntities();
     for (const table of ['nodes', 'calls'] as const) {
       const keys = [...new Set(old.filter((e) => e.table === table).map((e) => tupleLiteral([...e.trace, e.index])))];
       for (let at = 0; at < keys.length; at += LIST_CHUNK) await lookUp(store, table, keys.slice(at, at + LIST_CHUNK), found, signal);
@@ -114,13 +115,13 @@ async function lookUp(
   store: ColumnStore,
   table: 'nodes' | 'calls',
   keys: readonly string[],
-  found: Map<string, Known>,
+  found: KnownEntities,
   signal: AbortSignal,
 ): Promise<void> {
   const sql = `SELECT project, run, rollout, trace, index, toUInt64(min(_offset)) AS offset, argMin(hex(_hash), _offset) AS hash FROM ${table} WHERE (project, run, rollout, trace, index) IN (${keys.join(',')}) GROUP BY project, run, rollout, trace, index`;
   type Row = { project: string; run: string; rollout: string; trace: string; index: number; offset: string; hash: string };
   for (const r of await store.rows<Row>(sql, { settings: listSettings(sql.length), signal })) {
-    const key = entityKey({ table, traceText: traceText([r.project, r.run, r.rollout, r.trace]), index: Number(r.index) });
-    found.set(key, { offset: Number(r.offset), hash: r.hash.toLowerCase() });
+    const entity = { table, traceText: traceText([r.project, r.run, r.rollout, r.trace]), index: Number(r.index) };
+    found.set(entity, { offset: Number(r.offset), hash: r.hash.toLowerCase() });
   }
 }

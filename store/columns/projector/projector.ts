@@ -13,8 +13,9 @@ import { createBlock, type Block } from '../projections/block.ts';
 import { storePartition } from '../projections/position.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
 import type { BlockReport } from './after-block.ts';
-import { classify, remember, runKey, type Candidate, type Decision, type Known } from './classify.ts';
+import { classify, factsOf, runKey, type Candidate, type Decision } from './classify.ts';
 import { gather, type Gathered } from './gather.ts';
+import { nothingKnown, type KnownFacts } from './known-facts.ts';
 import { EntityIndex, knownIds, knownTombstones, storedPositions } from './known-state.ts';
 import { readBlock, type ReadBlock } from './read-block.ts';
 import { StateTracker } from './state-tracker.ts';
@@ -49,8 +50,7 @@ export type ProjectorOptions = {
 /** A block out of the log, decoded, with what the store knew of its events. */
 type BlockRead = ReadBlock & {
   readonly candidates: readonly Candidate[];
-  readonly ids: Map<string, Known>;
-  readonly entities: Map<string, Known>;
+  readonly known: KnownFacts;
   readonly gathered: Gathered;
   readonly block: Block;
 };
@@ -70,7 +70,8 @@ export class Projector {
   #blockAt = -Infinity;
   #until: readonly number[] | null = null;
   #ahead: Promise<BlockRead> | null = null;
-  #lastStored: readonly Candidate[] = [];
+  /** What the last block stored: the next one may have asked the store before. */
+  #last: KnownFacts = nothingKnown();
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -88,7 +89,7 @@ export class Projector {
   async run(signal: AbortSignal, until: readonly number[] | null = null): Promise<void> {
     this.#until = until;
     this.#ahead = null;
-    this.#lastStored = [];
+    this.#last = nothingKnown();
     try {
       await this.#start(signal);
       while (!signal.aborted && !this.#finished()) await this.#cycle(signal);
@@ -124,13 +125,13 @@ export class Projector {
     this.#state.phase('projecting');
     for (const { type, project, run } of candidates) if (type === 'run.deleted') this.#deletedRuns.add(runKey(project, run ?? ''));
     await this.#patiently('the column store', signal, async () => this.#options.after?.prepare(candidates));
-    const judged = this.#judge(read);
+    const { judged, facts } = this.#judge(read);
     const filled = read.asStored && judged.every(({ decision }) => decision.status === 'stored');
     const decisions = await this.#store(judged, block, filled, signal);
     this.#positions = [...gathered.next];
     const stored = items.flatMap(({ candidate }, i) => (candidate !== null && decisions[i]?.status === 'stored' ? [candidate] : []));
     this.#entities.learn(stored);
-    this.#lastStored = stored;
+    this.#last = judged.every(({ decision }, i) => decision === decisions[i]) ? facts : factsOf(stored);
     this.#state.stored(this.#positions, gathered, decisions, this.#options.clock.monotonicMs() - started);
     const { after, blockEvents } = this.#options;
     const report = { events: stored, positions: this.#positions, busy: items.length * 2 >= blockEvents || this.#ahead !== null };
@@ -175,7 +176,7 @@ export class Projector {
       ask(() => knownIds(store, candidates, signal)),
       ask(() => this.#entities.known(store, candidates, signal)),
     ]);
-    return { ...read, candidates, ids, entities, gathered, block };
+    return { ...read, candidates, known: { ids, entities }, gathered, block };
   }
 
   /** Waits for something to project, then for the block to fill up or its time to pass. Null when nothing came. */
@@ -212,14 +213,15 @@ export class Projector {
   }
 
   /** What the store knows was asked while the block before was on its way: what that one stored is added. */
-  #judge({ items, candidates, ids, entities }: BlockRead): Judged[] {
-    for (const candidate of this.#lastStored) remember(candidate, ids, entities);
-    const decisions = classify(candidates, { ids, entities, deletedRuns: this.#deletedRuns }).values();
-    return items.map((item) => {
+  #judge({ items, candidates, known }: BlockRead): { judged: Judged[]; facts: KnownFacts } {
+    const { decisions, stored } = classify(candidates, { facts: [this.#last, known], deletedRuns: this.#deletedRuns });
+    let next = 0;
+    const judged = items.map((item): Judged => {
       const { problem } = item;
-      if (problem === null) return { item, decision: decisions.next().value as Decision };
+      if (problem === null) return { item, decision: decisions[next++] as Decision };
       return { item, decision: { status: 'dead', code: problem.code, reason: problem.message, firstOffset: null } };
     });
+    return { judged, facts: stored };
   }
 
   /** Tries until it works or the signal aborts, telling the state what it waits for. `giveUp` errors are thrown at once. */

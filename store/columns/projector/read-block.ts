@@ -46,25 +46,27 @@ export async function readBlock(gathered: Gathered, topic: Topic, fetchBlob: Fet
   const items: Item[] = [];
   let asStored = true;
   block.clear();
-  for (const [i, { partition, record }] of gathered.records.entries()) {
+  for (let i = 0; i < gathered.records.length; i++) {
     if (i % EVENTS_AT_A_TIME === 0) await setImmediate();
-    const slice = mayHoldBlobs(record.value) ? await whole(record.value, fetchBlob) : record.value;
-    const place = { topic, partition, offset: record.offset, slice };
-    const read = readEvent(slice);
-    if (!read.ok) {
-      items.push({ ...place, candidate: null, problem: read.error, lists: undefined });
+    const { partition, record } = gathered.records[i] as Gathered['records'][number];
+    const { offset } = record;
+    let slice = record.value;
+    let read = readEvent(slice);
+    // a value in the blob store cannot be decoded, so the search for one is left to events that cannot
+    if (!read.ok && mayHoldBlobs(slice)) {
+      slice = await whole(slice, fetchBlob);
+      read = readEvent(slice);
+    }
+    const listed = topic === 'feeds' && read.ok ? await fetchLists(read.value, fetchBlob) : NO_LISTS;
+    const lists = listed.ok ? listed.value : undefined;
+    if (!read.ok || !listed.ok) {
+      const problem = read.ok ? (listed as { readonly error: Problem }).error : read.error;
+      items.push({ topic, partition, offset, slice, candidate: null, problem, lists });
       asStored = false;
       continue;
     }
-    const listed = topic === 'feeds' ? await fetchLists(read.value, fetchBlob) : NO_LISTS;
-    if (!listed.ok) {
-      items.push({ ...place, candidate: null, problem: listed.error, lists: undefined });
-      asStored = false;
-      continue;
-    }
-    const lists = listed.value;
-    const stored = { ...place, event: read.value, hash: contentHash(slice), lists };
-    items.push({ ...place, candidate: candidateOf(stored), problem: null, lists });
+    const stored: StoredEvent = { topic, partition, offset, slice, event: read.value, hash: contentHash(slice), lists };
+    items.push({ topic, partition, offset, slice, candidate: candidateOf(stored), problem: null, lists });
     asStored &&= projectStored(stored, block);
   }
   return { items, asStored };
@@ -98,14 +100,10 @@ function candidateOf({ event, topic, partition, offset, hash }: StoredEvent): Ca
     rollout: event.rollout,
     partition: storePartition(topic, partition),
     offset,
-    eventHash: hex(hash.event),
-    dataHash: hex(hash.data),
+    eventHash: hash.event,
+    dataHash: hash.data,
     entity: entityOf(event satisfies TapedeckEvent),
   };
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 }
 
 async function whole(slice: Uint8Array, fetchBlob: FetchBlob): Promise<Uint8Array> {
