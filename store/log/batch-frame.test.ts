@@ -2,14 +2,16 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { isTapedeckError } from '../../base/errors.ts';
-import { createBatchEncoder, decodeBatch } from './batch-frame.ts';
+import { createBatchDecoder, createBatchEncoder } from './batch-frame.ts';
 import type { EncodedBatch, LogCompression } from './batch-frame.ts';
 import type { LogRecord } from './event-log.ts';
 
 const MODES: readonly LogCompression[] = ['none', 'fast', 'zstd'];
 
 const encoders = { none: createBatchEncoder('none'), fast: createBatchEncoder('fast'), zstd: createBatchEncoder('zstd') };
+const decoder = createBatchDecoder();
 after(() => {
+  decoder.close();
   for (const encoder of Object.values(encoders)) encoder.close();
 });
 
@@ -29,7 +31,8 @@ const records = fc.array(
 );
 
 async function decodeAll(encoded: Awaited<ReturnType<typeof encodeBatches>>): Promise<LogRecord[]> {
-  return (await Promise.all(encoded.map(({ bytes, count, seal }) => decodeBatch(bytes, count, seal)))).flat();
+  const decoded = await Promise.all(encoded.map(({ bytes, count, seal }) => decoder.decode(bytes, count, seal)));
+  return decoded.flatMap(({ records }) => records);
 }
 
 const asText = (list: readonly LogRecord[]): string[][] =>
@@ -74,11 +77,11 @@ test('any changed byte of a stored value is found', async () => {
       fc.asyncProperty(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }), async (at, change) => {
         const damaged = Buffer.from(bytes);
         damaged[at] = (damaged[at] as number) ^ change;
-        await assert.rejects(decodeBatch(damaged, count, seal), (error) => isTapedeckError(error, 'log_corrupt'));
+        await assert.rejects(decoder.decode(damaged, count, seal), (error) => isTapedeckError(error, 'log_corrupt'));
       }),
       { numRuns: 60 },
     );
-    await assert.rejects(decodeBatch(bytes.subarray(0, 5), count, seal), (error) => isTapedeckError(error, 'log_corrupt'));
+    await assert.rejects(decoder.decode(bytes.subarray(0, 5), count, seal), (error) => isTapedeckError(error, 'log_corrupt'));
   }
 });
 

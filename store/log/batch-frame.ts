@@ -3,10 +3,11 @@
  * all keys, then all values; the whole compressed or not. What is needed to read it (its seal, and the number of records) is in the key under which it is
  * stored (log-database.ts).
  */
-import { promisify } from 'node:util';
-import { crc32, zstdDecompress } from 'node:zlib';
+import { crc32 } from 'node:zlib';
 import { TapedeckError } from '../../base/errors.ts';
 import type { LogRecord } from './event-log.ts';
+import { createMemoryPool } from './memory-pool.ts';
+import { createZstdDecoder } from './zstd-decoder.ts';
 import { createZstdEncoder } from './zstd-encoder.ts';
 import type { ZstdEncoder } from './zstd-encoder.ts';
 
@@ -38,12 +39,9 @@ const COMPRESS_FROM_BYTES = 12 * 1024;
 /** A reader inflates a value whole, so appends are cut at about this size. */
 const VALUE_BYTES = 1024 * 1024;
 const LENGTHS_BYTES = 8;
-/** Fresh memory of this size costs more (page faults, garbage collection) than filling it: frames from here on come from a pool. */
-const POOL_FROM_BYTES = 64 * 1024;
-const POOLED_FRAMES = 16;
-
-const inflate = promisify(zstdDecompress);
-const pool: Buffer[] = [];
+const pool = createMemoryPool(VALUE_BYTES, 16);
+/** Readers give memory back a block at a time: what one block of the projector holds. */
+const POOLED_BODIES = 64;
 
 export type BatchEncoder = {
   /** Cuts the records of one append into values. The bytes of the records are copied before this returns its promise. */
@@ -76,7 +74,7 @@ export function recordBytes(record: LogRecord): number {
 }
 
 function frame(records: readonly LogRecord[], start: number, end: number, bytes: number): Buffer {
-  const framed = takeMemory(bytes);
+  const framed = pool.take(bytes);
   let lengths = 0;
   let keys = (end - start) * LENGTHS_BYTES;
   let values = keys;
@@ -98,34 +96,58 @@ async function encodeBatch(framed: Buffer, count: number, zstd: ZstdEncoder | nu
   const { length } = framed;
   if (zstd === null || length < COMPRESS_FROM_BYTES) return sealed(framed, count, 'plain', length);
   // Compressed values that would not be shorter do not fit.
-  const packed = takeMemory(length);
+  const packed = pool.take(length);
   const packedLength = await zstd.compress(framed, packed);
-  giveMemory(packedLength === null ? packed : framed);
+  pool.give(packedLength === null ? packed : framed);
   return packedLength === null ? sealed(framed, count, 'plain', length) : sealed(packed.subarray(0, packedLength), count, 'zstd', length);
 }
 
 function sealed(bytes: Buffer, count: number, method: Seal['method'], length: number): EncodedBatch {
-  return { count, bytes, seal: { method, length, checksum: crc32(bytes) }, release: () => giveMemory(bytes) };
+  return { count, bytes, seal: { method, length, checksum: crc32(bytes) }, release: () => pool.give(bytes) };
 }
 
-function takeMemory(bytes: number): Buffer {
-  if (bytes < POOL_FROM_BYTES || bytes > VALUE_BYTES) return Buffer.allocUnsafeSlow(bytes);
-  return (pool.pop() ?? Buffer.allocUnsafeSlow(VALUE_BYTES)).subarray(0, bytes);
+export type DecodedBatch = {
+  /** Keys and values are views into one buffer of their own. */
+  readonly records: readonly LogRecord[];
+  /** Gives the memory of the records back: nobody may touch them any more. */
+  readonly release: () => void;
+};
+
+export type BatchDecoder = {
+  /** The records of one stored value; its bytes are copied before this returns its promise. Rejects with `log_corrupt` when they are not what was written. */
+  decode(stored: Uint8Array, count: number, seal: Seal): Promise<DecodedBatch>;
+  close(): void;
+};
+
+export function createBatchDecoder(): BatchDecoder {
+  const zstd = createZstdDecoder();
+  const memory = createMemoryPool(VALUE_BYTES, POOLED_BODIES);
+
+  const inflated = async (stored: Buffer, length: number): Promise<Buffer> => {
+    const body = memory.take(length);
+    const found = await zstd.inflate(stored, body).catch((cause: unknown) => {
+      throw corrupt('it cannot be inflated', stored, cause);
+    });
+    if (found !== length) throw corrupt('length differs', stored);
+    return body;
+  };
+
+  return {
+    decode: async (stored, count, seal) => {
+      const copy = memory.take(stored.length);
+      copy.set(stored);
+      if (crc32(copy) !== seal.checksum) throw corrupt('checksum differs', copy);
+      if (seal.method === 'plain' && copy.length !== seal.length) throw corrupt('length differs', copy);
+      const body = seal.method === 'plain' ? copy : await inflated(copy, seal.length);
+      if (body !== copy) memory.give(copy);
+      return { records: recordsIn(body, count), release: () => memory.give(body) };
+    },
+    close: () => zstd.close(),
+  };
 }
 
-function giveMemory(framed: Buffer): void {
-  if (framed.buffer.byteLength === VALUE_BYTES && pool.length < POOLED_FRAMES) pool.push(Buffer.from(framed.buffer));
-}
-
-/**
- * The records of one stored value; keys and values are views into one buffer of their own.
- * Throws `log_corrupt` when the bytes are not what was written.
- */
-export async function decodeBatch(stored: Buffer, count: number, seal: Seal): Promise<LogRecord[]> {
-  if (crc32(stored) !== seal.checksum) throw corrupt('checksum differs', stored);
-  const body = seal.method === 'plain' ? stored : await inflate(stored, { maxOutputLength: seal.length + 1, chunkSize: seal.length + 64 });
-  if (body.length !== seal.length || count * LENGTHS_BYTES > seal.length) throw corrupt('length differs', stored);
-
+function recordsIn(body: Buffer, count: number): LogRecord[] {
+  if (count * LENGTHS_BYTES > body.length) throw corrupt('length differs', body);
   let keys = count * LENGTHS_BYTES;
   let values = keys;
   for (let i = 0; i < count; i++) values += body.readUInt32LE(i * LENGTHS_BYTES);
@@ -133,14 +155,16 @@ export async function decodeBatch(stored: Buffer, count: number, seal: Seal): Pr
   for (let i = 0; i < count; i++) {
     const keyEnd = keys + body.readUInt32LE(i * LENGTHS_BYTES);
     const valueEnd = values + body.readUInt32LE(i * LENGTHS_BYTES + 4);
-    records.push({ key: body.subarray(keys, keyEnd), value: body.subarray(values, valueEnd) });
+    records.push({ key: keys === keyEnd ? NO_KEY : body.subarray(keys, keyEnd), value: body.subarray(values, valueEnd) });
     keys = keyEnd;
     values = valueEnd;
   }
-  if (values !== seal.length) throw corrupt('length differs', stored);
+  if (values !== body.length) throw corrupt('length differs', body);
   return records;
 }
 
-function corrupt(what: string, stored: Buffer): TapedeckError {
-  return new TapedeckError('log_corrupt', `a stored batch cannot be read: ${what}`, { details: { what, bytes: stored.length } });
+const NO_KEY = new Uint8Array(0);
+
+function corrupt(what: string, stored: Buffer, cause?: unknown): TapedeckError {
+  return new TapedeckError('log_corrupt', `a stored batch cannot be read: ${what}`, { cause, details: { what, bytes: stored.length } });
 }

@@ -211,7 +211,7 @@ function assemble(parts: {
     close: () => {
       if (closing === null) {
         wakeUps.close();
-        closing = reader.idle().then(() => parts.life.close());
+        closing = reader.close().then(() => parts.life.close());
       }
       return closing;
     },

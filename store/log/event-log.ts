@@ -15,6 +15,8 @@ export type LogChunk = {
   readonly next: number;
   /** End of the partition when this chunk was read (the offset the next append would get). */
   readonly end: number;
+  /** Gives the memory of the records back, for a reader that is quick: nobody may touch keys and values after it. Who does not call it leaves them to the garbage collector. */
+  readonly release?: () => void;
 };
 
 export interface EventLog {

@@ -30,6 +30,7 @@ export type LogDatabase = {
   range(partition: number): { first: number; end: number };
   /** Places of up to `limit` batches from the one that holds `from`, in order. */
   places(partition: number, from: number, limit: number): BatchPlace[];
+  /** The stored bytes, valid until the next call. */
   value(place: BatchPlace): Buffer;
   /** Writes all batches in one transaction; resolves when it is on disk, rejects when nothing of it is. */
   commit(batches: readonly { place: BatchPlace; bytes: Buffer }[]): Promise<void>;
@@ -84,9 +85,10 @@ export function openDatabase(directory: string, mode: 'write' | 'read'): LogData
       return [...db.getKeys({ start: holding ?? prefixOf(partition), end: prefixOf(partition + 1), limit })].map(placeOf);
     },
     value: (place) => {
-      const bytes = db.getBinary(keyOf(place));
+      const bytes = db.getBinaryFast(keyOf(place));
       if (bytes === undefined) throw new TapedeckError('log_corrupt', 'a batch vanished between two reads', { details: { ...place } });
-      return bytes;
+      // its length is that of the value; the memory behind it is larger
+      return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     },
     commit: (batches) => write(batches.map(({ place, bytes }) => [keyOf(place), bytes] as const)),
     close: () => db.close(),

@@ -1,5 +1,5 @@
 /** Reads one block from the log: all partitions in turn, capped by bytes and events, in log order per partition. */
-import type { EventLog, StoredRecord } from '../../log/event-log.ts';
+import type { EventLog, LogChunk, StoredRecord } from '../../log/event-log.ts';
 
 export type Gathered = {
   readonly records: readonly { readonly partition: number; readonly record: StoredRecord }[];
@@ -7,6 +7,8 @@ export type Gathered = {
   /** Where the next block starts, per partition. */
   readonly next: readonly number[];
   readonly ends: readonly number[];
+  /** Gives the memory of the records back: nobody may touch them any more. */
+  readonly release: () => void;
 };
 
 /**
@@ -26,6 +28,7 @@ export async function gather(
   const next = [...from];
   const ends = [...from];
   const taken: StoredRecord[][] = from.map(() => []);
+  const chunks: LogChunk[] = [];
   let bytes = 0;
   let events = 0;
   const stopAt = (partition: number): number => limits.until?.[partition] ?? Infinity;
@@ -36,6 +39,7 @@ export async function gather(
     for (const partition of open) {
       if (bytes >= limits.maxBytes || events >= limits.maxEvents) break;
       const chunk = await log.read(partition, next[partition] as number, { maxBytes: share, signal });
+      chunks.push(chunk);
       ends[partition] = chunk.end;
       const room = limits.maxEvents - events;
       const records = upTo(chunk.records, stopAt(partition), room);
@@ -53,7 +57,10 @@ export async function gather(
   const records: { partition: number; record: StoredRecord }[] = [];
   for (let partition = 0; partition < taken.length; partition++)
     for (const record of taken[partition] as StoredRecord[]) records.push({ partition, record });
-  return { records, bytes, next, ends };
+  const release = (): void => {
+    for (const chunk of chunks) chunk.release?.();
+  };
+  return { records, bytes, next, ends, release };
 }
 
 /** The first `room` records below an offset. Offsets rise. */

@@ -128,6 +128,7 @@ export class Projector {
     const { judged, facts } = this.#judge(read);
     const filled = read.asStored && judged.every(({ decision }) => decision.status === 'stored');
     const decisions = await this.#store(judged, block, filled, signal);
+    gathered.release(); // what goes on from here are texts and numbers
     this.#positions = [...gathered.next];
     const stored = items.flatMap(({ candidate }, i) => (candidate !== null && decisions[i]?.status === 'stored' ? [candidate] : []));
     this.#entities.learn(stored);
