@@ -82,12 +82,13 @@ test('whatever changes between requests, the prints are those of the messages', 
   ); // prettier-ignore
 });
 
-const say = (n: number): Message[] => Array.from({ length: n }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `m${i}` }));
+const say = (n: number): { role: string; content: string }[] =>
+  Array.from({ length: n }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `m${i}` }));
 const plain = (messages: readonly Message[]): string => written(messages, { space: ' ', first: false, tail: '' });
 
 test('what is repeated to the byte is not hashed again; conversations that take turns are each known', () => {
   const trace = createTrace();
-  const [a, b] = [say(5), say(7).map((each) => ({ ...each, content: `other ${JSON.stringify(each['content'])}` }))];
+  const [a, b] = [say(5), say(7).map((each) => ({ ...each, content: `other ${each.content}` }))];
   trace.call(plain(a), 'x');
   trace.call(plain(b), 'y');
   assert.equal(trace.known.length, 2);
