@@ -119,6 +119,9 @@ const settings = z.object({
   feedSliceBytes: integer(MIB, 64 * 1024 * MIB)
     .prefault(String(512 * MIB))
     .meta({ description: 'Slices of batches that each trainer feed keeps in memory, bytes.' }),
+  feedScoringRequests: integer(1, 4096)
+    .prefault('16')
+    .meta({ description: 'Requests that trainer feeds have under way at one upstream, for judgements and teacher scores.' }),
   feedAlgorithms: list
     .prefault('')
     .meta({ description: 'Modules that define algorithms of your own, comma separated paths (docs/algorithms.md).' }),

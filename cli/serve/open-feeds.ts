@@ -11,6 +11,7 @@ import { PRESET_REGISTRY } from '../../trainer-feed/algorithms/registry.ts';
 import { FeedService } from '../../trainer-feed/server/feed-service.ts';
 import { paths, type Config } from '../config.ts';
 import { crashAt } from './crash-points.ts';
+import { configuredUpstreams } from './open-gateway.ts';
 import { openLog } from './open-log.ts';
 
 type Parts = { readonly log: EventLog; readonly blobs: BlobStore };
@@ -37,6 +38,8 @@ export async function openFeeds(
         registry,
         directory: join(paths(config).feeds),
         sliceBytes: config.feedSliceBytes,
+        upstreams: configuredUpstreams(config),
+        scoringRequests: config.feedScoringRequests,
         reached: crashAt(config.crashPoint),
         onTrouble: (error, feed) => logger.error({ err: error, feed }, 'a trainer feed had trouble and tries again'),
       }),

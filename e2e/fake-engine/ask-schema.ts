@@ -56,6 +56,8 @@ export const completionsSchema = z.looseObject({
   prompt: z.union([z.string(), z.array(z.int()).min(1)]),
   logprobs: z.int().min(0).max(20).nullish(),
   echo: z.boolean().nullish(),
+  // vLLM
+  prompt_logprobs: z.int().min(0).max(20).nullish(),
 });
 export type CompletionsBody = z.infer<typeof completionsSchema>;
 

@@ -113,10 +113,33 @@ function choiceOf(answer: Answer, index: number, from: number, to: number): unkn
             text_offset: values.map(() => 0),
           },
     finish_reason: done ? completion.finishReason : null,
-    ...(call.engine.kind === 'vllm' ? { stop_reason: done ? completion.stopReason : null, prompt_logprobs: null } : {}),
+    ...(call.engine.kind === 'vllm' ? { stop_reason: done ? completion.stopReason : null, prompt_logprobs: promptLogprobs(answer) } : {}),
     ...(withIds && choice?.ids != null ? { token_ids: choice.ids.slice(from, to) } : {}),
     ...(withIds && from === 0 && shown.promptIds !== null ? { prompt_token_ids: shown.promptIds } : {}),
   };
+}
+
+/** As vLLM: null for the first id, then for each a dictionary with its own value and, where it is another, the likeliest one. */
+function promptLogprobs({ body, generation }: Answer): unknown {
+  if (body.prompt_logprobs == null) return null;
+  const { promptIds } = generation;
+  return Array.from(promptIds, (id, i) => {
+    if (i === 0) return null;
+    const logprob = promptLogprob(promptIds, i);
+    const other = (id + 7919) % 1000;
+    const own = { logprob, rank: 2, decoded_token: '' };
+    return {
+      [id]: own,
+      ...(body.prompt_logprobs === 0 || other === id ? {} : { [other]: { logprob: logprob / 2, rank: 1, decoded_token: '' } }),
+    };
+  });
+}
+
+/** Of the id at place `i` after the three before it: the same tokens give the same values. */
+export function promptLogprob(ids: Uint32Array, i: number): number {
+  let state = 0;
+  for (let k = Math.max(0, i - 3); k <= i; k++) state = mix(state, ids[k] as number);
+  return Math.fround(-(state / 2 ** 32) * 3 - 0.001);
 }
 
 const embeddingsSchema = z.looseObject({

@@ -6,9 +6,12 @@ import { z } from 'zod';
 import type { Algorithm } from './algorithm.ts';
 import { REF_KL_STREAMS } from './opd.ts';
 
-const TEMPLATE = 'Here is an example of an expert response:\n<demonstration>\n{demonstration}\n</demonstration>';
+/** The usual system message with a demonstration. */
+export const HINT_TEMPLATE = 'Here is an example of an expert response:\n<demonstration>\n{demonstration}\n</demonstration>';
 
-export const opsd: Algorithm<{ readonly demoKey: string; readonly template: string }> = {
+type OpsdParams = { readonly demoKey: string; readonly template: string; readonly upstream: string | null; readonly model: string | null };
+
+export const opsd: Algorithm<OpsdParams> = {
   name: 'opsd',
   version: 1,
   scope: 'group',
@@ -17,8 +20,15 @@ export const opsd: Algorithm<{ readonly demoKey: string; readonly template: stri
     template: z
       .string()
       .refine((text) => text.includes('{demonstration}'), { message: 'must contain {demonstration}' })
-      .default(TEMPLATE)
+      .default(HINT_TEMPLATE)
       .meta({ description: 'the system message' }),
+    upstream: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .meta({ description: 'name of the upstream that serves the policy; null = the only one' }),
+    model: z.string().min(1).nullable().default(null).meta({ description: 'its name there; null = the only one it serves' }),
   }),
   streams: () => REF_KL_STREAMS,
   needsReward: false,

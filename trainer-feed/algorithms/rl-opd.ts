@@ -2,9 +2,9 @@
 import { z } from 'zod';
 import type { Algorithm } from './algorithm.ts';
 import { completeGrpo, finishGrpo, grpoScope, grpoShape, scoreGrpo, shapeGrpo, type GrpoParams } from './grpo.ts';
-import { teacherShape } from './opd.ts';
+import { teacherShape, type TeacherParams } from './opd.ts';
 
-type RlOpdParams = GrpoParams & { readonly teacher: string; readonly tokenizerHash: string | null; readonly lambda: number };
+type RlOpdParams = GrpoParams & TeacherParams & { readonly lambda: number };
 
 export const rlOpd: Algorithm<RlOpdParams> = {
   name: 'rl_opd',

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import type { Problem, Result } from '../../base/result.ts';
 import type { BoundAlgorithm, Reduction } from './algorithm.ts';
+import { groupReward } from './group-rewards/group-reward-spec.ts';
 import type { Registry } from './registry.ts';
 import type { TokenFilter } from './token-filter.ts';
 
@@ -56,6 +57,11 @@ const envSpec = z.strictObject({
     .enum(['context', 'train'])
     .default('context')
     .meta({ description: 'nodes whose stream broke: read by what follows, or trained too' }),
+  groupRewards: z
+    .array(groupReward)
+    .max(16)
+    .optional()
+    .meta({ description: 'rewards from comparing the members of a group, asked for before it is ready, in this order' }),
   branches: z.enum(['all', 'final']).default('all').meta({ description: 'which leaves give rows: all, or only the last' }),
 });
 
@@ -187,6 +193,7 @@ function impossible(part: EnvSpec, algorithm: BoundAlgorithm, spec: CutSpec, kno
   }
   if (minTokens !== null && maxTokens !== null && minTokens > maxTokens)
     found.push(['rows.minTokens', 'exceeds rows.maxTokens: no row could pass']);
+  found.push(...groupRewardFaults(part));
   const band = part.groups.difficulty;
   if (band !== null && band.min !== null && band.max !== null && band.min > band.max) {
     found.push(['groups.difficulty', 'min exceeds max: no group could pass']);
@@ -202,6 +209,19 @@ function impossible(part: EnvSpec, algorithm: BoundAlgorithm, spec: CutSpec, kno
         `${algorithm.name} gives a group of size 1 no credit, and dropZeroAdvantage drops it: no row could pass (singleton: "reward", or larger groups)`,
       ]);
     }
+  }
+  return found;
+}
+
+function groupRewardFaults({ groupRewards = [] }: EnvSpec): [string, string][] {
+  const found: [string, string][] = [];
+  const names = groupRewards.map(({ name }) => name);
+  for (const [i, spec] of groupRewards.entries()) {
+    const at = `groupRewards.${i}`;
+    if (names.indexOf(spec.name) < i) found.push([`${at}.name`, `${spec.name} is the name of an earlier one: choose another`]);
+    if (spec.kind !== 'conciseness' || spec.on === null) continue;
+    const source = names.indexOf(spec.on);
+    if (source >= i) found.push([`${at}.on`, `${spec.on} is compared later, or is itself: put it before`]);
   }
   return found;
 }

@@ -14,9 +14,8 @@ import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { EventLog, LogRecord } from '../../store/log/event-log.ts';
 import type { Row } from '../cut/row.ts';
 import { groupKey } from '../groups/keys.ts';
-import type { GroupPolicy } from '../groups/group-judge.ts';
-import type { GroupFacts } from '../groups/group-facts.ts';
 import type { RolloutFacts } from '../groups/rollout-facts.ts';
+import type { ScoringUpstreams } from '../scoring/upstream.ts';
 import type { Verdict } from './apply-decision.ts';
 import type { BatchName } from './batch-rows.ts';
 import { newCancellations, type Cancellations } from './cancellations.ts';
@@ -27,11 +26,11 @@ import type { FeedFold } from './fold.ts';
 import { failDraft, groupDecisions, newGroupNotes, nextDeadline, type GroupNotes } from './group-decisions.ts';
 import { nextCut, noteYields, type CutterContext, type CutWait, type Yields } from './next-cut.ts';
 import type { GivenGroup } from './other-feed.ts';
+import { FeedScoring } from './feed-scoring.ts';
 import { openFeedFiles, type FeedFiles, type FeedOrigin } from './open-feed.ts';
 import { feedEventOf, readDecisions, readFacts } from './read-topics.ts';
 import { regatherRows } from './regather-rows.ts';
 import { externalizeLists } from './resolve-lists.ts';
-import { groupPolicyOf } from './spec.ts';
 import { staleRollouts } from './stale-rollouts.ts';
 import { givenDrafts, readyEnough, withBaselines } from './ready-drafts.ts';
 
@@ -52,8 +51,8 @@ export type FeedPorts = {
   readonly groupsOf: (feed: string, n: number, signal: AbortSignal) => Promise<readonly GivenGroup[] | null>;
   /** Appends `rollout.cancelled` for each of these; what fails is tried again later. */
   readonly cancel: (rollouts: readonly RolloutFacts[], project: string) => Promise<void>;
-  /** What reducers and teachers still owe a group. */
-  readonly owed: (fold: FeedFold, group: GroupFacts) => readonly string[];
+  /** Whom workers may ask for judgements and teacher scores. */
+  readonly upstreams: ScoringUpstreams;
 };
 
 export type FeedLimits = {
@@ -99,6 +98,7 @@ export class FeedEngine {
   #wanted: number | null = null;
   #keptFor = '';
   #givenBatch: Given | null = null;
+  readonly #scoring: FeedScoring;
   #checkpointAt = 0;
   #checkpointOf = '';
 
@@ -106,6 +106,7 @@ export class FeedEngine {
     this.origin = origin;
     this.#ports = ports;
     this.#limits = limits;
+    this.#scoring = new FeedScoring(origin, ports, () => this.#kick.resolve());
   }
 
   /** The state, or null while it is being opened (`trouble` says why). It must not be changed, and not be kept over an await. */
@@ -154,6 +155,8 @@ export class FeedEngine {
       });
     } catch (error) {
       if (!signal.aborted) throw error;
+    } finally {
+      await this.#scoring.close();
     }
   }
 
@@ -202,6 +205,7 @@ export class FeedEngine {
   async #pass(files: FeedFiles, signal: AbortSignal): Promise<void> {
     const { fold } = files;
     fold.now = files.uptime();
+    this.#scoring.noteFailures(fold);
     const caughtUp = await this.#read(files, signal);
     if (fold.rebuildAbove !== null) return;
     if (!fold.decisions.deleted) {
@@ -210,7 +214,10 @@ export class FeedEngine {
         given === null ? this.#groupDrafts(files, caughtUp) : givenDrafts(given.groups ?? [], { ...files, origin: this.origin, caughtUp });
       if (drafts.length > 0) return this.#append(drafts, signal);
       if (await this.#cut(files, caughtUp, given, signal)) return;
-      if (caughtUp) await this.#cancelStale(fold);
+      if (caughtUp) {
+        this.#scoring.attend(files, this.#notes);
+        await this.#cancelStale(fold);
+      }
     }
     await this.#keepRows(files, signal);
     this.#changed();
@@ -250,11 +257,10 @@ export class FeedEngine {
   }
 
   #groupDrafts(files: FeedFiles, caughtUp: boolean): Draft[] {
-    const { owed } = this.#ports;
     const { fold } = files;
-    const policyOf = (env: string): GroupPolicy => groupPolicyOf(this.origin.resolved, env);
-    const judged = { fold, notes: this.#notes, policyOf, owed: (group: GroupFacts) => owed(fold, group), now: fold.now, caughtUp };
-    return readyEnough(fold, this.origin) ? withBaselines(groupDecisions(judged), { ...files, origin: this.origin }) : [];
+    if (!readyEnough(fold, this.origin)) return [];
+    const judged = { fold, notes: this.#notes, ...this.#scoring.judging(fold), now: fold.now, caughtUp };
+    return withBaselines(groupDecisions(judged), { ...files, origin: this.origin });
   }
 
   /** Cuts the next batch if it can be cut. True when something was appended. */

@@ -14,6 +14,7 @@ import type { EventLog } from '../../store/log/event-log.ts';
 import { partitionOf } from '../../store/log/partitioner.ts';
 import { PRESET_REGISTRY } from '../algorithms/registry.ts';
 import { FEED_LIMITS, type FeedEngine, type FeedLimits } from './engine.ts';
+import { ScoringUpstreams, type ScoringUpstream } from '../scoring/upstream.ts';
 import { FeedDirectory } from './feed-directory.ts';
 import type { Requester } from './lease.ts';
 
@@ -38,6 +39,7 @@ export type TestOptions = {
   readonly partitions?: number;
   readonly limits?: Partial<FeedLimits>;
   readonly clock?: Clock;
+  readonly upstreams?: readonly ScoringUpstream[];
 };
 
 export function temporaryFolder(): { readonly path: string; readonly remove: () => void } {
@@ -70,7 +72,7 @@ export async function feedsUnderTest(folder: string, options: TestOptions = {}):
     random: systemRandom,
     reached: () => {},
     onTrouble: (error) => troubles.push(error),
-    owed: () => [],
+    upstreams: new ScoringUpstreams(options.upstreams ?? [], { clock, random: systemRandom, concurrency: 8, onRetry: () => {} }),
     cancel: async () => {},
     registry: PRESET_REGISTRY,
     directory: join(folder, 'feeds'),

@@ -15,6 +15,7 @@ import type { TapedeckEvent } from '../../events/registry.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import { openDirectoryBlobs } from '../../store/blobs/directory-blobs.ts';
 import { PRESET_REGISTRY } from '../algorithms/registry.ts';
+import { NOTHING_OWED } from '../groups/group-judge.ts';
 import type { FeedEvent, Floor } from './apply-decision.ts';
 import { cutBatch } from './cut-batch.ts';
 import { linkOf, lastCut } from './decision-state.ts';
@@ -165,7 +166,8 @@ class Decider {
       now: this.fold.now,
       notes: this.notes,
       policyOf: (env) => groupPolicyOf(this.spec, env),
-      owed: () => [],
+      owed: () => NOTHING_OWED,
+      failure: () => null,
     });
     if (drafts.length > 0) return this.append(drafts, now);
     const next = await nextCut(context);

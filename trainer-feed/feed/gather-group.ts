@@ -20,7 +20,7 @@ export function gatherGroup(fold: FeedFold, record: GroupRecord, load: LoadColum
     if (facts === undefined || !facts.traces.has(trace)) {
       throw new TapedeckError('cache_corrupt', `the facts of group ${name.group} are not at hand: the feed is folded anew`);
     }
-    return memberTrace(facts, trace, load, fold.decisions.foreign);
+    return memberTrace(facts, trace, load, fold.decisions.foreign, fold.facts.admission.teacherOf(facts.start?.env ?? ''));
   });
   return { group: name.group, env: members[0]?.env ?? '', readyAt: ready.offset, members, baselines: ready.baselines };
 }

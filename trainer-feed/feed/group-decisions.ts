@@ -2,7 +2,15 @@
  * What a feed should decide about its groups now: seal, make ready, give up, record who came too late. Pure but for its notes: verdicts that wait are noted with what they wait
  * for, so that nothing is judged again before something happens to it or its deadline passes.
  */
-import { groupOfRollout, judgeGroup, ownScoresThere, type Circumstances, type GroupPolicy, type Verdict } from '../groups/group-judge.ts';
+import {
+  groupOfRollout,
+  judgeGroup,
+  ownScoresThere,
+  type Circumstances,
+  type GroupPolicy,
+  type Owed,
+  type Verdict,
+} from '../groups/group-judge.ts';
 import type { GroupFacts } from '../groups/group-facts.ts';
 import { endOf, lengthOf, type RolloutFacts } from '../groups/rollout-facts.ts';
 import type { GroupState } from '../groups/group-states.ts';
@@ -16,20 +24,24 @@ export type Waiting = { readonly waitsFor: readonly string[]; readonly until: nu
 export type GroupNotes = {
   /** What open and sealed groups wait for. */
   readonly waiting: Map<string, Waiting>;
+  /** Groups whose members' own rewards are there, with those members: reducers and teachers are at work, until the deadline. */
+  readonly scoring: Map<string, { readonly members: readonly RolloutFacts[]; readonly until: number }>;
   /** Judged while the log was not read to its end. */
   readonly again: Set<string>;
 };
 
 export function newGroupNotes(): GroupNotes {
-  return { waiting: new Map(), again: new Set() };
+  return { waiting: new Map(), scoring: new Map(), again: new Set() };
 }
 
 export type JudgeContext = {
   readonly fold: FeedFold;
   readonly notes: GroupNotes;
   readonly policyOf: (env: string) => GroupPolicy;
-  /** What reducers and teachers still owe a group whose own rewards are there. */
-  readonly owed: (group: GroupFacts) => readonly string[];
+  /** What reducers and teachers still owe a group with these members. */
+  readonly owed: (group: GroupFacts, members: readonly RolloutFacts[]) => Owed;
+  /** Why that will never come, by name; null = it may. */
+  readonly failure: (group: GroupFacts) => string | null;
   /** Microseconds of the feed's own clock. */
   readonly now: number;
   readonly caughtUp: boolean;
@@ -55,6 +67,7 @@ export function groupDecisions(context: JudgeContext): Draft[] {
     const record = fold.decisions.groups.get(key);
     if (group === undefined || record?.ready) {
       notes.waiting.delete(key);
+      notes.scoring.delete(key);
       if (record?.ready && fold.facts.deletedRuns.has(record.name.run) && record.cuts.length === 0)
         drafts.push(failDraft(context, record, [], 'run_deleted'));
       continue;
@@ -62,9 +75,12 @@ export function groupDecisions(context: JudgeContext): Draft[] {
     const verdict = judge(context, group, record);
     if (verdict.kind === 'wait') {
       notes.waiting.set(key, verdict);
+      if (verdict.scored === null) notes.scoring.delete(key);
+      else notes.scoring.set(key, { members: verdict.scored, until: verdict.until });
       if (!caughtUp) notes.again.add(key);
     } else {
       notes.waiting.delete(key);
+      notes.scoring.delete(key);
       drafts.push(draftOf(context, group, verdict));
     }
   }
@@ -78,7 +94,11 @@ export function nextDeadline(notes: GroupNotes): number {
   return next;
 }
 
-function judge({ fold, policyOf, owed, now, caughtUp }: JudgeContext, group: GroupFacts, record: GroupRecord | undefined): Verdict {
+function judge(
+  { fold, policyOf, owed, failure, now, caughtUp }: JudgeContext,
+  group: GroupFacts,
+  record: GroupRecord | undefined,
+): Verdict {
   const { facts } = fold;
   const { run } = group.name;
   const at: Circumstances = {
@@ -89,7 +109,8 @@ function judge({ fold, policyOf, owed, now, caughtUp }: JudgeContext, group: Gro
     since: group.since,
     isSealed: record?.sealed !== null && record?.sealed !== undefined,
     sealReason: record?.sealed?.reason ?? null,
-    owed: owed(group),
+    owed: (members) => owed(group, members),
+    failure: failure(group),
   };
   return judgeGroup(group, policyOf(envOf(fold, group)), at, (key) => facts.rollouts.get(key));
 }

@@ -16,6 +16,12 @@ export type GroupYield = {
   readonly reason: string | null;
 };
 
+/** Why rows were left out, if for one reason. */
+function commonReason({ excluded }: PreparedGroup): string | null {
+  const reasons = new Set(excluded.map(({ reason }) => reason));
+  return reasons.size === 1 ? ([...reasons][0] as string) : null;
+}
+
 /** For algorithms whose credit depends on the whole batch every row counts that is a member of it. */
 export function groupYield(resolved: ResolvedSpec, prepared: PreparedGroup, n: number): GroupYield {
   const frozen = freezeGroup(resolved, prepared, n);
@@ -34,7 +40,7 @@ export function groupYield(resolved: ResolvedSpec, prepared: PreparedGroup, n: n
     if (isRefusal(planned)) return nothing(planned.refused);
     rows = planned.plans.map(({ row }) => row);
   }
-  if (rows.length === 0) return nothing('nothing_to_train');
+  if (rows.length === 0) return nothing(commonReason(prepared) ?? 'nothing_to_train');
   return {
     n,
     rows: rows.length,

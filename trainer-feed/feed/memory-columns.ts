@@ -2,7 +2,7 @@
 import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnsStore, TokenColumns } from '../groups/group-facts.ts';
 import type { LoadColumns } from '../groups/member-trace.ts';
-import type { ColumnsRef } from '../groups/rollout-facts.ts';
+import { HAS_COLUMN, type ColumnsRef } from '../groups/rollout-facts.ts';
 
 export type MemoryColumns = ColumnsStore &
   LoadColumns & { readonly held: () => number; /** As it is now. */ readonly copy: () => MemoryColumns };
@@ -12,7 +12,13 @@ export function memoryColumns(from: ReadonlyMap<number, TokenColumns | Float32Ar
   let next = Math.max(-1, ...kept.keys()) + 1;
   const keep = (columns: TokenColumns | Float32Array): ColumnsRef => {
     kept.set(next, columns);
-    return { segment: 1, start: next++, bytes: 1, crc: 0, columns: 0 };
+    return {
+      segment: 1,
+      start: next++,
+      bytes: 1,
+      crc: 0,
+      columns: 'referenceLogprobs' in columns && columns.referenceLogprobs ? HAS_COLUMN.reference : 0,
+    };
   };
   const read = (ref: ColumnsRef): TokenColumns | Float32Array => {
     const found = kept.get(ref.start);

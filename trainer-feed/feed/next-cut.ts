@@ -106,7 +106,11 @@ async function fillCut(context: CutterContext, n: number): Promise<NextCut> {
   }
   const over = isOver(context);
   if (over && total > 0 && resolved.spec.flush) return { kind: 'cut', n, groups: chosen };
-  if (over && pool.length > 0) return { kind: 'drop', drafts: pool.map((group) => failDraft(context, group, [], 'end_of_run')) };
+  if (over && pool.length > 0)
+    return {
+      kind: 'drop',
+      drafts: pool.map((group) => failDraft(context, group, [], idleReason(yieldOf(context, group, n)) ?? 'end_of_run')),
+    };
   if (over) return { kind: 'end', n };
   const idle = ordered.filter((group) => context.yields.get(group.ready?.offset ?? -1)?.rows === 0);
   if (idle.length > IDLE_GROUPS) {
@@ -114,11 +118,16 @@ async function fillCut(context: CutterContext, n: number): Promise<NextCut> {
       kind: 'drop',
       drafts: idle
         .slice(0, IDLE_GROUPS / 2)
-        .map((group) => failDraft(context, group, [], yieldOf(context, group, n).reason ?? 'nothing_to_train')),
+        .map((group) => failDraft(context, group, [], idleReason(yieldOf(context, group, n)) ?? 'nothing_to_train')),
     };
   }
   const missing = Math.max(0, need - total);
   return wait(context, n, 'groups', `${missing} more ${by}${groupsUnderWay(fold)}`, total, need);
+}
+
+/** Why a group brings no row; null when it brings some. */
+function idleReason({ rows, reason }: GroupYield): string | null {
+  return rows > 0 ? null : (reason ?? 'nothing_to_train');
 }
 
 function groupsUnderWay({ decisions, facts }: FeedFold): string {

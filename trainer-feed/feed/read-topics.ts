@@ -66,7 +66,7 @@ export async function readFacts(
     const chunk = await events.read(partition, from, { maxBytes, signal });
     for (const [i, record] of chunk.records.entries()) {
       if (i % EVENTS_AT_A_TIME === EVENTS_AT_A_TIME - 1) await setImmediate();
-      const slice = await whole(record.value, blobs, signal);
+      const slice = await wholeRecord(record.value, blobs, signal);
       const read = readEvent(slice);
       if (!read.ok) continue;
       const event = read.value;
@@ -90,7 +90,7 @@ function isAdmitted({ facts }: FeedFold, run: string, rollout: string): boolean 
 const TAG_HEAD = Buffer.from([0xda, 0x74, 0x61, 0x70, 0x65]);
 
 /** The record with large values put back, where it has any. */
-async function whole(slice: Uint8Array, blobs: BlobStore, signal: AbortSignal): Promise<Uint8Array> {
+export async function wholeRecord(slice: Uint8Array, blobs: BlobStore, signal: AbortSignal): Promise<Uint8Array> {
   if (!Buffer.from(slice.buffer, slice.byteOffset, slice.byteLength).includes(TAG_HEAD) || blobHandles(slice).length === 0) return slice;
   return internalize(slice, (sha256) => blobs.get(sha256, signal));
 }

@@ -30,7 +30,7 @@ function withBaseline(draft: Extract<Draft, { type: 'group.ready' }>, state: Map
   const env = facts[0]?.start?.env ?? '';
   if ((cut.envOf(env)?.algorithm.baseline ?? null) === null) return draft;
   const members = names.flatMap(({ trace }, i) =>
-    facts[i] === undefined ? [] : [memberTrace(facts[i], trace, rows, fold.decisions.foreign)],
+    facts[i] === undefined ? [] : [memberTrace(facts[i], trace, rows, fold.decisions.foreign, null)],
   );
   const recorded = recordBaselines(cut, { group: draft.data.group, env, readyAt: 0, members, baselines: null }, state);
   if (recorded === null) return draft;

@@ -4,21 +4,23 @@ import type { ListedRow, RowTokens } from '../../events/row-list.ts';
 import type { Row } from '../cut/row.ts';
 import { rolloutKey } from '../groups/keys.ts';
 import type { LoadColumns } from '../groups/member-trace.ts';
-import type { TraceFacts } from '../groups/rollout-facts.ts';
+import { referenceKey, type TraceFacts } from '../groups/rollout-facts.ts';
 import { rowOf } from './batch-rows.ts';
 import type { FeedFold } from './fold.ts';
 
 /** Throws `cache_corrupt` when facts are not at hand or do not fit the list: the feed is then folded anew. */
 export function regatherRows(fold: FeedFold, listed: readonly ListedRow[], load: LoadColumns): Row[] {
   return listed.map((row) => {
-    const trace = fold.facts.rollouts.get(rolloutKey(row.run ?? '', row.rollout))?.traces.get(row.trace);
+    const rollout = fold.facts.rollouts.get(rolloutKey(row.run ?? '', row.rollout));
+    const trace = rollout?.traces.get(row.trace);
+    const teacher = fold.facts.admission.teacherOf(rollout?.start?.env ?? '');
     if (trace === undefined)
       throw new TapedeckError('cache_corrupt', `the facts of row ${row.rowId} are not at hand: the feed is folded anew`);
-    return rowOf(row, tokensOf(row, trace, load));
+    return rowOf(row, tokensOf(row, trace, load, teacher));
   });
 }
 
-function tokensOf(row: ListedRow, trace: TraceFacts, load: LoadColumns): RowTokens {
+function tokensOf(row: ListedRow, trace: TraceFacts, load: LoadColumns, teacher: string | null): RowTokens {
   const { seqLen, lossMask, nodes, hasReference } = row;
   const tokenIds = new Int32Array(seqLen);
   const logprobs = new Float32Array(seqLen);
@@ -28,7 +30,7 @@ function tokensOf(row: ListedRow, trace: TraceFacts, load: LoadColumns): RowToke
     const tokens = trace.nodes.get(index)?.tokens;
     if (tokens === undefined || tokens === null || tokens.at === null) throw unfit(row);
     const columns = load.tokens(tokens.at, tokens.length, tokens.masked);
-    const late = trace.references.get(index);
+    const late = teacher === null ? undefined : trace.references.get(referenceKey(index, teacher));
     const reference = late === undefined ? columns.referenceLogprobs : load.scores(late.at);
     const take = Math.min(tokens.length, seqLen - at);
     for (let i = 0, sampled = 0; i < take; i++) {

@@ -10,7 +10,7 @@ import { crc32 } from 'node:zlib';
 import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnsStore, TokenColumns } from '../groups/group-facts.ts';
 import type { LoadColumns, LoadedColumns } from '../groups/member-trace.ts';
-import type { ColumnsRef } from '../groups/rollout-facts.ts';
+import { HAS_COLUMN, type ColumnsRef } from '../groups/rollout-facts.ts';
 import type { PackedArray } from '../../events/packed-array.ts';
 
 export type SegmentState = { readonly id: number; readonly bytes: number; readonly live: number };
@@ -37,8 +37,6 @@ export type RowFileOptions = {
 
 type Segment = { readonly id: number; readonly fd: number; written: number; live: number };
 
-/** Columns that a record holds, beside ids and mask; `scores` = a list of log-probabilities alone. */
-const HAS = { content: 1, logprobs: 2, reference: 4, scores: 8 } as const;
 const SEGMENT_BYTES = 64 * 1024 * 1024;
 const BUFFER_BYTES = 1024 * 1024;
 const datasync = promisify(fdatasync);
@@ -97,7 +95,7 @@ export async function openRowFile(options: RowFileOptions): Promise<RowFile> {
       const { bytes, columns } = shapeOf(tokens);
       return keep(bytes, columns, (target) => writeColumns(tokens, target));
     },
-    keepScores: (logprobs) => keep(logprobs.bytes.length, HAS.scores, (target) => target.set(logprobs.bytes)),
+    keepScores: (logprobs) => keep(logprobs.bytes.length, HAS_COLUMN.scores, (target) => target.set(logprobs.bytes)),
     release: (ref) => {
       const segment = segments.get(ref.segment);
       if (segment !== undefined) segment.live -= ref.bytes;
@@ -175,7 +173,8 @@ function readWhole(segment: Segment, into: Uint8Array, start: number, directory:
 }
 
 function shapeOf({ ids, mask, isContent, logprobs, referenceLogprobs }: TokenColumns): { bytes: number; columns: number } {
-  const columns = (isContent ? HAS.content : 0) | (logprobs ? HAS.logprobs : 0) | (referenceLogprobs ? HAS.reference : 0);
+  const columns =
+    (isContent ? HAS_COLUMN.content : 0) | (logprobs ? HAS_COLUMN.logprobs : 0) | (referenceLogprobs ? HAS_COLUMN.reference : 0);
   const bytes =
     ids.bytes.length +
     (logprobs?.bytes.length ?? 0) +
@@ -205,10 +204,10 @@ function readColumns(buffer: ArrayBuffer, columns: number, length: number, maske
     return start;
   };
   const ids = take(true, 4 * length) as number;
-  const logprobs = take((columns & HAS.logprobs) !== 0, 4 * masked);
-  const reference = take((columns & HAS.reference) !== 0, 4 * masked);
+  const logprobs = take((columns & HAS_COLUMN.logprobs) !== 0, 4 * masked);
+  const reference = take((columns & HAS_COLUMN.reference) !== 0, 4 * masked);
   const mask = take(true, length) as number;
-  const content = take((columns & HAS.content) !== 0, length);
+  const content = take((columns & HAS_COLUMN.content) !== 0, length);
   return {
     ids: new Uint32Array(buffer, ids, length),
     mask: new Uint8Array(buffer, mask, length),

@@ -6,6 +6,9 @@ import { hash } from 'node:crypto';
 import { z } from 'zod';
 import type { Problem, Result } from '../../base/result.ts';
 import { entityId } from '../../events/fields.ts';
+import type { BoundAlgorithm } from '../algorithms/algorithm.ts';
+import { needsOwnReward, neededRewards } from '../algorithms/group-rewards/group-reward-spec.ts';
+import { HINT_TEMPLATE } from '../algorithms/opsd.ts';
 import type { Registry } from '../algorithms/registry.ts';
 import { cutShape, cutSpec, resolveSpec, sorted, type ResolvedSpec } from '../algorithms/spec.ts';
 import type { Admission } from '../groups/admission.ts';
@@ -133,6 +136,11 @@ function neverMet(spec: FeedSpec): Problem[] {
       problem('batch.size', `is below maxRowTokens ${spec.maxRowTokens}: one row could be larger than the batch; make it at least that`),
     );
   }
+  if (spec.membership !== 'recut' && [...Object.values(spec.envs), spec.others].some((env) => (env?.groupRewards ?? []).length > 0)) {
+    found.push(
+      problem('membership', 'as:<feed> takes rewards as that feed saw them, so groupRewards would never be asked for: remove them'),
+    );
+  }
   if (spec.membership !== 'recut' && spec.stepsPerCut > 1) {
     found.push(problem('stepsPerCut', 'has no meaning with membership as:<feed>, whose batches are given: remove it'));
   }
@@ -148,34 +156,53 @@ export function admissionOf({ spec, cut }: ResolvedFeedSpec, project: string): A
   const algorithms = [...Object.keys(cut.spec.envs).map((env) => cut.envOf(env)), cut.envOf(UNNAMED)].flatMap(
     (env) => env?.algorithm ?? [],
   );
-  const param = (name: string): string | null => {
-    const values = new Set(algorithms.map(({ params }) => (params as Record<string, unknown>)[name]).filter((v) => typeof v === 'string'));
-    return values.size === 0 ? null : ([...values][0] as string);
-  };
   return {
     project,
     runs: spec.runs,
     envs: cut.envOf(UNNAMED) === null ? Object.keys(cut.spec.envs) : null,
     work: spec.work,
     unlabelled: spec.unlabelled,
-    teacher: teacherOf(algorithms.map(({ name }) => name), param('teacher')),
-    demoKey: param('demoKey'),
-  }; // prettier-ignore
+    teacherOf: (env) => teacherOf(cut, env),
+    teachers: new Set(algorithms.flatMap((algorithm) => sourceOfScores(algorithm) ?? [])),
+    demoKeyOf: (env) => textParam(cut.envOf(env)?.algorithm ?? null, 'demoKey'),
+  };
 }
 
 /** No env is called so: ids are not empty. */
 const UNNAMED = '';
 
-/** `source` of reference scores that count: the teacher's name, or the policy itself for opsd. */
-function teacherOf(algorithms: readonly string[], teacher: string | null): string | null {
-  return teacher ?? (algorithms.includes('opsd') ? 'policy' : null);
+/** `source` of the reference scores that count for rollouts of an env; null when its algorithm needs none. */
+export function teacherOf(cut: ResolvedSpec, env: string): string | null {
+  const algorithm = cut.envOf(env)?.algorithm ?? null;
+  return algorithm === null ? null : sourceOfScores(algorithm);
+}
+
+/** The teacher's name, or `policy` where the live policy is its own teacher; shown anything but the usual hint it is another teacher. */
+function sourceOfScores(algorithm: BoundAlgorithm): string | null {
+  if (!algorithm.needsReference) return null;
+  const teacher = textParam(algorithm, 'teacher');
+  if (teacher !== null || !algorithm.needsDemonstration) return teacher;
+  const shown = JSON.stringify([textParam(algorithm, 'demoKey'), textParam(algorithm, 'template')]);
+  return shown === USUAL_HINT ? 'policy' : `policy:${hash('sha256', shown, 'hex').slice(0, 16)}`;
+}
+
+const USUAL_HINT = JSON.stringify(['demonstration', HINT_TEMPLATE]);
+
+function textParam(algorithm: BoundAlgorithm | null, name: string): string | null {
+  const value = algorithm?.params[name];
+  return typeof value === 'string' ? value : null;
 }
 
 const MICROS = 1_000_000;
 
 /** When a group of `env` is complete, scored and given up. */
 export function groupPolicyOf({ spec, cut }: ResolvedFeedSpec, env: string): GroupPolicy {
-  const { size, minSize, redundant, deadlineSeconds, scoringDeadlineSeconds, unscored, requiredRewards } = spec.group;
+  const { size, minSize, redundant, deadlineSeconds, scoringDeadlineSeconds, unscored } = spec.group;
+  const compared = cut.envOf(env)?.spec.groupRewards ?? [];
+  const own = new Set(compared.map(({ name }) => name));
+  const requiredRewards = [...new Set([...spec.group.requiredRewards, ...neededRewards(compared)])].filter((name) => !own.has(name));
+  // a judge compares rollouts that nothing else scores
+  const judged = requiredRewards.length === 0 && compared.length > 0 && !needsOwnReward(compared);
   return {
     size,
     minGroupSize: minSize,
@@ -184,6 +211,6 @@ export function groupPolicyOf({ spec, cut }: ResolvedFeedSpec, env: string): Gro
     scoringDeadline: scoringDeadlineSeconds * MICROS,
     unscored,
     requiredRewards,
-    needsRewards: cut.envOf(env)?.algorithm.needsReward ?? true,
+    needsRewards: !judged && (cut.envOf(env)?.algorithm.needsReward ?? true),
   };
 }

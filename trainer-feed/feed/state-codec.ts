@@ -8,7 +8,7 @@ import { encodeCbor } from '../../events/codec/cbor-encode.ts';
 import type { Admission } from '../groups/admission.ts';
 import { DigestSet } from '../groups/digest-set.ts';
 import type { FeedFacts, GroupFacts } from '../groups/group-facts.ts';
-import type { ColumnsRef, NodeFact, RolloutFacts, TraceFacts } from '../groups/rollout-facts.ts';
+import { referenceKey, type ColumnsRef, type NodeFact, type RolloutFacts, type TraceFacts } from '../groups/rollout-facts.ts';
 import type { DecisionState, GroupRecord } from './decision-state.ts';
 import type { FeedFold } from './fold.ts';
 
@@ -144,7 +144,7 @@ function plainTrace({ nodes, calls, references, ...rest }: TraceFacts, handles: 
     ...rest,
     nodes: byNumber(nodes).map(([, node]) => plainNode(node, handles)),
     calls: byNumber(calls).map(([, call]) => call),
-    references: byNumber(references).map(([, { at, ...reference }]) => ({ ...reference, at: handles ? plainRef(at) : null })),
+    references: sortedEntries(references).map(([, { at, ...reference }]) => ({ ...reference, at: handles ? plainRef(at) : null })),
   };
 }
 
@@ -153,7 +153,12 @@ function traceFrom({ nodes, calls, references, ...rest }: PlainTrace): TraceFact
     ...rest,
     nodes: new Map(nodes.map((node) => [node[1], nodeFrom(node)])),
     calls: new Map(calls.map((call) => [call.index, call])),
-    references: new Map(references.map(({ at, ...reference }) => [reference.node, { ...reference, at: refFrom(at as PlainRef) }])),
+    references: new Map(
+      references.map(({ at, ...reference }) => [
+        referenceKey(reference.node, reference.source),
+        { ...reference, at: refFrom(at as PlainRef) },
+      ]),
+    ),
   };
 }
 

@@ -11,10 +11,19 @@ export type Admission = {
   readonly work: 'train' | 'eval' | 'any';
   /** What a rollout without `work` counts as. */
   readonly unlabelled: 'train' | 'eval' | 'skip';
-  /** `source` of the `reference.scored` events that count; null = none. */
-  readonly teacher: string | null;
-  /** Field of the task's data that holds a demonstration; null = none is needed. */
-  readonly demoKey: string | null;
+  /** `source` of the `reference.scored` events that count for rollouts of an env; null = none do. */
+  readonly teacherOf: (env: string) => string | null;
+  /** Every source that counts for some env. */
+  readonly teachers: ReadonlySet<string>;
+  /** Field of the task's data that holds a demonstration, by env; null = none is needed. */
+  readonly demoKeyOf: (env: string) => string | null;
+};
+
+/** For feeds whose algorithms need neither teacher nor demonstration. */
+export const NO_TEACHER: Pick<Admission, 'teacherOf' | 'teachers' | 'demoKeyOf'> = {
+  teacherOf: () => null,
+  teachers: new Set(),
+  demoKeyOf: () => null,
 };
 
 /** Why it may not enter, or null. */
@@ -27,8 +36,9 @@ export function admits(admission: Admission, started: DataOf<'rollout.started'>)
 }
 
 /** The demonstration in a task's data, as text; null when there is none. */
-export function demonstrationOf(admission: Admission, data: unknown): string | null {
-  if (admission.demoKey === null || !isMap(data)) return null;
-  const value = data[admission.demoKey];
+export function demonstrationOf(admission: Admission, env: string, data: unknown): string | null {
+  const key = admission.demoKeyOf(env);
+  if (key === null || !isMap(data)) return null;
+  const value = data[key];
   return typeof value === 'string' ? value : null;
 }

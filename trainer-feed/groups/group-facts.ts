@@ -11,7 +11,7 @@ import { admits, demonstrationOf } from './admission.ts';
 import { DigestSet } from './digest-set.ts';
 import { groupKey, rolloutKey, type GroupName } from './keys.ts';
 import {
-  freeze, newRollout, releaseColumns, traceOf, type ColumnsRef, type NodeFact, type RolloutFacts, type StartFact, type TokensFact, type TraceFacts,
+  freeze, newRollout, referenceKey, releaseColumns, traceOf, type ColumnsRef, type NodeFact, type RolloutFacts, type StartFact, type TokensFact, type TraceFacts,
 } from './rollout-facts.ts'; // prettier-ignore
 
 /** Where an event lies. */
@@ -196,7 +196,7 @@ function startOf(event: EventOf<'rollout.started'>, place: Place, admission: Adm
     size: group === undefined ? 1 : (data.group?.size ?? null),
     env: data.env?.id ?? '',
     taskKey: data.task?.key ?? null,
-    demonstration: demonstrationOf(admission, data.task?.data),
+    demonstration: demonstrationOf(admission, data.env?.id ?? '', data.task?.data),
     policyVersion: data.policyVersion ?? null,
     policyVersionEnd: data.policyVersionEnd ?? null,
     attempt: data.attempt ?? 0,
@@ -248,7 +248,7 @@ function applyFact(event: TapedeckEvent, rollout: RolloutFacts, { offset }: Plac
       break;
     default:
       if (event.trace !== undefined)
-        applyToTrace(event, traceOf(rollout, event.trace, offset), rollout, offset, columns, facts.admission.teacher);
+        applyToTrace(event, traceOf(rollout, event.trace, offset), rollout, offset, columns, facts.admission.teachers);
   }
 }
 
@@ -283,7 +283,7 @@ function applyToTrace(
   rollout: RolloutFacts,
   offset: number,
   columns: ColumnsStore,
-  teacher: string | null,
+  teachers: ReadonlySet<string>,
 ): void {
   switch (event.type) {
     case 'trace.started': {
@@ -311,8 +311,9 @@ function applyToTrace(
       break;
     case 'reference.scored': {
       const { node, source, version, logprobs } = event.data;
-      if (source !== teacher || rollout.straggler || trace.references.has(node)) break;
-      trace.references.set(node, { offset, node, version: version ?? null, at: columns.keepScores(logprobs) });
+      const key = referenceKey(node, source);
+      if (!teachers.has(source) || rollout.straggler || trace.references.has(key)) break;
+      trace.references.set(key, { offset, node, source, version: version ?? null, at: columns.keepScores(logprobs) });
       break;
     }
     default:

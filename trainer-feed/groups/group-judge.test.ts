@@ -4,9 +4,9 @@ import { describe, test } from 'node:test';
 import type { TapedeckEvent } from '../../events/registry.ts';
 import { event, f32, T0, u32, u8 } from '../feed/feed-world.ts';
 import { memoryColumns } from '../feed/memory-columns.ts';
-import type { Admission } from './admission.ts';
+import { NO_TEACHER, type Admission } from './admission.ts';
 import { applyEvent, newFacts, type Decided, type FeedFacts } from './group-facts.ts';
-import { judgeGroup, type Circumstances, type GroupPolicy, type Verdict } from './group-judge.ts';
+import { judgeGroup, NOTHING_OWED, type Circumstances, type GroupPolicy, type Verdict } from './group-judge.ts';
 import { GROUP_STATES, nextState, type GroupSignal } from './group-states.ts';
 import { groupKey } from './keys.ts';
 
@@ -16,8 +16,7 @@ const ADMISSION: Admission = {
   envs: null,
   work: 'train',
   unlabelled: 'skip',
-  teacher: null,
-  demoKey: null,
+  ...NO_TEACHER,
 };
 const POLICY: GroupPolicy = {
   size: null, minGroupSize: 1, redundant: 'first', deadline: 1000, scoringDeadline: 500, unscored: 'exclude', requiredRewards: [], needsRewards: true,
@@ -89,7 +88,8 @@ function judge(found: FeedFacts, policy: Partial<GroupPolicy> = {}, at: Partial<
     since: T0,
     isSealed: false,
     sealReason: null,
-    owed: [],
+    owed: () => NOTHING_OWED,
+    failure: null,
   };
   return judgeGroup(group, { ...POLICY, ...policy }, { ...usual, ...at }, (key) => found.rollouts.get(key));
 }
@@ -184,7 +184,10 @@ describe('an open group', () => {
     assert.equal(told(judge(facts(rollout('a'), rollout('b', { score: 0 })))), 'ready complete');
     assert.equal(told(judge(facts(rollout('a'), rollout('b', { name: 'other' })), { requiredRewards: ['correct'] })), 'seal complete');
     assert.equal(told(judge(facts(rollout('a'), rollout('b', { score: 'none' })), { needsRewards: false })), 'ready complete');
-    assert.equal(told(judge(facts(rollout('a'), rollout('b')), {}, { owed: ['judge'] })), 'seal complete');
+    assert.equal(
+      told(judge(facts(rollout('a'), rollout('b')), {}, { owed: () => ({ ...NOTHING_OWED, rewards: ['judge'] }) })),
+      'seal complete',
+    );
   });
 });
 
@@ -196,7 +199,10 @@ describe('a sealed group', () => {
     assert.equal(told(judge(half(), {}, at)), 'wait reward any reward');
     assert.equal(told(judge(half(), { requiredRewards: ['correct', 'style'] }, at)), 'wait reward style,reward correct');
     assert.equal(told(judge(facts(rollout('a'), rollout('b')), {}, at)), 'ready deadline');
-    assert.equal(told(judge(facts(rollout('a'), rollout('b')), {}, { ...at, owed: ['the judge'] })), 'wait the judge');
+    assert.equal(
+      told(judge(facts(rollout('a'), rollout('b')), {}, { ...at, owed: () => ({ ...NOTHING_OWED, rewards: ['the judge'] }) })),
+      'wait the judge',
+    );
   });
 
   test('at its deadline leaves the unscored out, or fails', () => {

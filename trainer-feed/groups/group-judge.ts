@@ -16,7 +16,7 @@ export type GroupPolicy = {
   readonly redundant: 'first' | 'all';
   /** Microseconds after the feed first saw the group. */
   readonly deadline: number;
-  /** Microseconds after the members were fixed. */
+  /** Microseconds after the members were fixed; and as long again for reducers and teachers. */
   readonly scoringDeadline: number;
   readonly unscored: 'exclude' | 'fail';
   readonly requiredRewards: readonly string[];
@@ -36,14 +36,26 @@ export type Circumstances = {
   /** Whether the members are fixed. */
   readonly isSealed: boolean;
   readonly sealReason: string | null;
-  /** What reducers and teachers still owe the sealed group; empty = nothing. */
-  readonly owed: readonly string[];
+  /** What reducers and teachers still owe a group of these members. */
+  readonly owed: (members: readonly RolloutFacts[]) => Owed;
+  /** By name, why what is owed will never come; null = it may. */
+  readonly failure: string | null;
 };
+
+/** For people: rewards that come from comparing members, and scores of teachers. */
+export type Owed = { readonly rewards: readonly string[]; readonly references: readonly string[] };
+export const NOTHING_OWED: Owed = { rewards: [], references: [] };
 
 export type MemberName = { readonly rollout: RolloutFacts; readonly trace: string };
 
 export type Verdict =
-  | { readonly kind: 'wait'; readonly waitsFor: readonly string[]; readonly until: number }
+  /** `scored`: the members whose own rewards are there, for whom reducers and teachers are now at work; null = it does not wait for those. */
+  | {
+      readonly kind: 'wait';
+      readonly waitsFor: readonly string[];
+      readonly until: number;
+      readonly scored: readonly RolloutFacts[] | null;
+    }
   | { readonly kind: 'seal'; readonly reason: string; readonly rollouts: readonly RolloutFacts[] }
   | { readonly kind: 'ready'; readonly reason: string; readonly members: readonly MemberName[] }
   | { readonly kind: 'fail'; readonly reason: string; readonly rollouts: readonly RolloutFacts[] };
@@ -108,12 +120,12 @@ function judgeOpen(
   const late = at.caughtUp && at.now >= until && counting.length > 0;
   const complete = size !== null && finished >= size;
   const over = at.caughtUp && at.runEnded && running === 0 && counting.length > 0;
-  if (!complete && !late && !over) return { kind: 'wait', until, waitsFor: [missingRollouts(finished, size, running)] };
+  if (!complete && !late && !over) return { kind: 'wait', until, waitsFor: [missingRollouts(finished, size, running)], scored: null };
   const reason = complete ? (group.seal?.reason ?? 'complete') : over ? 'run_ended' : 'deadline';
   if (usable.length < Math.max(1, policy.minGroupSize)) return { kind: 'fail', reason: complete ? 'too_small' : reason, rollouts };
   const members = [...chosen(usable, size, policy), ...failed].toSorted(byStart);
   const lacking = lackingScores(members, policy);
-  return lacking.size === 0 && at.owed.length === 0
+  return lacking.size === 0 && isNothing(at.owed(members))
     ? { kind: 'ready', reason, members: tracesOf(members) }
     : { kind: 'seal', reason, rollouts: members };
 }
@@ -135,21 +147,37 @@ function chosen(usable: readonly RolloutFacts[], size: number | null, policy: Gr
   return usable.toSorted((a, b) => ended(a) - ended(b) || compareText(a.key, b.key)).slice(0, size);
 }
 
+/** First the members' own rewards, then what reducers and teachers owe those that are scored: each has `scoringDeadline`. */
 function judgeSealed(members: readonly RolloutFacts[], policy: GroupPolicy, at: Circumstances): Verdict {
-  const reason = at.sealReason ?? 'complete';
   const lacking = lackingScores(members, policy);
-  if (lacking.size === 0 && at.owed.length === 0) return { kind: 'ready', reason, members: tracesOf(members) };
   const until = at.since + policy.scoringDeadline;
-  if (!at.caughtUp || at.now < until) {
-    const waitsFor = lacking.size > 0 ? [...new Set([...lacking.values()].flat())].map((name) => `reward ${name}`) : at.owed;
-    return { kind: 'wait', until, waitsFor };
+  if (lacking.size > 0) {
+    const waitsFor = [...new Set([...lacking.values()].flat())].map((name) => `reward ${name}`);
+    if (!at.caughtUp || at.now < until) return { kind: 'wait', until, waitsFor, scored: null };
+    if (policy.unscored === 'fail') return { kind: 'fail', reason: 'unscored', rollouts: members };
   }
-  if (policy.unscored === 'fail') return { kind: 'fail', reason: 'unscored', rollouts: members };
   const scored = members.filter((rollout) => !lacking.has(rollout));
-  const usable = sortOut(scored).usable.length;
-  return usable < Math.max(1, policy.minGroupSize)
-    ? { kind: 'fail', reason: 'unscored', rollouts: members }
-    : { kind: 'ready', reason, members: tracesOf(scored) };
+  if (lacking.size > 0 && sortOut(scored).usable.length < Math.max(1, policy.minGroupSize)) {
+    return { kind: 'fail', reason: 'unscored', rollouts: members };
+  }
+  return judgeScored(members, scored, policy, at);
+}
+
+function judgeScored(members: readonly RolloutFacts[], scored: readonly RolloutFacts[], policy: GroupPolicy, at: Circumstances): Verdict {
+  const owed = at.owed(scored);
+  const ready: Verdict = { kind: 'ready', reason: at.sealReason ?? 'complete', members: tracesOf(scored) };
+  if (isNothing(owed)) return ready;
+  const until = at.since + 2 * policy.scoringDeadline;
+  if (!at.caughtUp || (at.failure === null && at.now < until)) {
+    return { kind: 'wait', until, waitsFor: [...owed.rewards, ...owed.references], scored };
+  }
+  const reason = at.failure ?? (owed.rewards.length > 0 ? 'group_reward_late' : 'reference_late');
+  // a comparison that is missing is missing for all; a row without teacher scores is left out of the batch, and its trace stays in the baseline
+  return policy.unscored === 'fail' || owed.rewards.length > 0 ? { kind: 'fail', reason, rollouts: members } : ready;
+}
+
+function isNothing({ rewards, references }: Owed): boolean {
+  return rewards.length === 0 && references.length === 0;
 }
 
 /** True when nothing but reducers and teachers is missing. */
@@ -174,7 +202,7 @@ function lackingScores(members: readonly RolloutFacts[], policy: GroupPolicy): M
 }
 
 /** All traces of the rollouts, in the order in which they began; one that mirrors another is left out. */
-function tracesOf(rollouts: readonly RolloutFacts[]): MemberName[] {
+export function tracesOf(rollouts: readonly RolloutFacts[]): MemberName[] {
   const all = new Set(rollouts.flatMap(({ traces }) => [...traces.keys()]));
   return rollouts.flatMap((rollout) =>
     [...rollout.traces.values()]

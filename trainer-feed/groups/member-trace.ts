@@ -1,5 +1,5 @@
 /** A member of a ready group, made of the facts of its rollout and the columns in the row file. */
-import { endOf, type CallFact, type ColumnsRef, type NodeFact, type RolloutFacts, type TraceFacts } from './rollout-facts.ts';
+import { endOf, referenceKey, type CallFact, type ColumnsRef, type NodeFact, type RolloutFacts, type TraceFacts } from './rollout-facts.ts';
 import type { BareNode, LogprobsMode, MemberTrace, NodeTokens, PolicyRun } from './ready-group.ts';
 import { scoresOf } from './scores.ts';
 
@@ -15,14 +15,20 @@ export type LoadColumns = {
 /** Policy versions of a timeline that a rewind gave up: those sampled before `positions` with a version above `above` count as `above`, the last one both share. */
 export type Foreign = { readonly above: number; readonly positions: readonly number[] };
 
-/** Throws when the rollout has no such trace: then facts and decisions do not belong together. */
-export function memberTrace(rollout: RolloutFacts, traceId: string, load: LoadColumns, foreign: readonly Foreign[]): MemberTrace {
+/** `teacher`: whose scores count. Throws when the rollout has no such trace: then facts and decisions do not belong together. */
+export function memberTrace(
+  rollout: RolloutFacts,
+  traceId: string,
+  load: LoadColumns,
+  foreign: readonly Foreign[],
+  teacher: string | null,
+): MemberTrace {
   const trace = rollout.traces.get(traceId);
   const { start } = rollout;
   if (trace === undefined || start === null) throw new Error(`nothing is known of trace ${traceId} of rollout ${rollout.rollout}`);
   const lift = lifter(rollout.partition, foreign);
   const calls = [...trace.calls.values()].toSorted((a, b) => a.index - b.index);
-  const { nodes, bare } = splitNodes(trace, calls, load, lift);
+  const { nodes, bare } = splitNodes(trace, calls, load, lift, teacher);
   const end = endOf(rollout);
   const ended = latest(trace.ends, 'ok');
   const offset = Math.min(...[...trace.nodes.values()].map((node) => node.offset), trace.offset);
@@ -57,7 +63,7 @@ export function memberTrace(rollout: RolloutFacts, traceId: string, load: LoadCo
 }
 
 /** The newest item whose `field` is known. */
-function latest<T, K extends keyof T>(items: readonly T[], field: K): T | undefined {
+export function latest<T, K extends keyof T>(items: readonly T[], field: K): T | undefined {
   return items.findLast((item) => item[field] !== null);
 }
 
@@ -77,6 +83,7 @@ function splitNodes(
   calls: readonly CallFact[],
   load: LoadColumns,
   lift: Lift,
+  teacher: string | null,
 ): { nodes: Map<number, NodeTokens>; bare: Map<number, BareNode> } {
   const nodes = new Map<number, NodeTokens>();
   const bare = new Map<number, BareNode>();
@@ -90,7 +97,7 @@ function splitNodes(
     if (tokens.at === null) throw new Error(`the columns of node ${index} of trace ${trace.trace} were let go`);
     const call = (node.call === null ? undefined : trace.calls.get(node.call)) ?? byNode.get(index);
     const columns = load.tokens(tokens.at, tokens.length, tokens.masked);
-    const scores = trace.references.get(index);
+    const scores = teacher === null ? undefined : trace.references.get(referenceKey(index, teacher));
     nodes.set(index, {
       index,
       parent,
@@ -130,13 +137,13 @@ function versionsOf(
 }
 
 /** Nodes that are nobody's parent, ascending. */
-function leavesOf(trace: TraceFacts): number[] {
+export function leavesOf(trace: TraceFacts): number[] {
   const parents = new Set([...trace.nodes.values()].map(({ parent }) => parent));
   return [...trace.nodes.keys()].filter((index) => !parents.has(index)).toSorted((a, b) => a - b);
 }
 
 /** Leaves that tried to compact the history and that nothing was resumed from. */
-function openAttempts(rollout: RolloutFacts, trace: string): Set<number> {
+export function openAttempts(rollout: Pick<RolloutFacts, 'links'>, trace: string): Set<number> {
   const own = rollout.links.filter((link) => link.trace === trace);
   const resumed = new Set(own.filter(({ type }) => type === 'compaction').map(({ node }) => node));
   return new Set(own.filter(({ type, node }) => type === 'compaction_attempt' && !resumed.has(node)).map(({ node }) => node));

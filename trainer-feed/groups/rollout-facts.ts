@@ -93,7 +93,14 @@ export type TraceEnd = {
   readonly stopCondition: string | null;
   readonly truncated: boolean | null;
 };
-export type ReferenceFact = { readonly offset: number; readonly node: number; readonly version: string | null; readonly at: ColumnsRef };
+/** Scores of one node by `source`. */
+export type ReferenceFact = {
+  readonly offset: number;
+  readonly node: number;
+  readonly source: string;
+  readonly version: string | null;
+  readonly at: ColumnsRef;
+};
 export type LinkFact = {
   readonly offset: number;
   readonly type: 'compaction' | 'compaction_attempt';
@@ -111,8 +118,8 @@ export type TraceFacts = {
   /** By index. */
   readonly nodes: Map<number, NodeFact>;
   readonly calls: Map<number, CallFact>;
-  /** The first score of each node by the feed's teacher. */
-  readonly references: Map<number, ReferenceFact>;
+  /** The first score of each node by each teacher of the feed, by `referenceKey`. */
+  readonly references: Map<string, ReferenceFact>;
 };
 
 export type RolloutFacts = {
@@ -140,6 +147,14 @@ export function newRollout(key: string, run: string, rollout: string, partition:
     key, run, rollout, partition, start: null, traces: new Map(), rewards: [], ends: [], links: [], errors: [], heard: 0, producer: null, limit: null, straggler: false,
   }; // prettier-ignore
 }
+
+/** Which of a trace's references: of a node, by a teacher. */
+export function referenceKey(node: number, source: string): string {
+  return `${node} ${source}`;
+}
+
+/** Columns that a handle holds beside ids and mask; `scores` = a list of log-probabilities alone. */
+export const HAS_COLUMN = { content: 1, logprobs: 2, reference: 4, scores: 8 } as const;
 
 /** The trace, made at its first event. */
 export function traceOf(facts: RolloutFacts, trace: string, offset: number): TraceFacts {

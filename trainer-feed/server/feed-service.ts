@@ -15,10 +15,9 @@ import type { Registry } from '../algorithms/registry.ts';
 import type { BatchRecord, ChainLink } from '../feed/decision-state.ts';
 import type { FeedEngine, FeedLimits, FeedPoint } from '../feed/engine.ts';
 import { FeedDirectory, type FeedName } from '../feed/feed-directory.ts';
-import type { FeedFold } from '../feed/fold.ts';
-import type { GroupFacts } from '../groups/group-facts.ts';
 import type { RolloutFacts } from '../groups/rollout-facts.ts';
 import type { ExtraColumn } from '../planner/batch-columns.ts';
+import { ScoringUpstreams, type ScoringUpstream } from '../scoring/upstream.ts';
 import { planRequest, type PlanRequest } from '../planner/plan-request.ts';
 import { openSliceStore, type PreparedBatch, type SliceStore } from './slice-store.ts';
 
@@ -35,7 +34,10 @@ export type FeedServiceOptions = {
   readonly limits?: FeedLimits;
   readonly reached?: (point: FeedPoint) => void;
   readonly onTrouble: (error: unknown, feed: string) => void;
-  readonly owed?: (fold: FeedFold, group: GroupFacts) => readonly string[];
+  /** Model servers that judge or teach, from the configuration. */
+  readonly upstreams?: readonly ScoringUpstream[];
+  /** Requests to one of them at a time. */
+  readonly scoringRequests?: number;
 };
 
 const PREPARE_EVERY_MS = 5_000;
@@ -66,7 +68,12 @@ export class FeedService {
       ...options,
       directory: join(options.directory, 'state'),
       reached: this.reached,
-      owed: options.owed ?? (() => []),
+      upstreams: new ScoringUpstreams(options.upstreams ?? [], {
+        clock: options.clock,
+        random: options.random,
+        concurrency: options.scoringRequests ?? 16,
+        onRetry: (error, upstream) => options.onTrouble(error, `upstream ${upstream}`),
+      }),
       cancel: (rollouts, project) => this.#cancel(rollouts, project),
     });
   }
