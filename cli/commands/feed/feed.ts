@@ -1,5 +1,6 @@
 /** `tapedeck feed …`: trainer feeds from the command line. */
 import { Command, InvalidArgumentError } from 'commander';
+import { systemClock } from '../../../base/clock.ts';
 import { isTapedeckError } from '../../../base/errors.ts';
 import type { FeedStatus } from '../../../trainer-feed/feed/status.ts';
 import type { Resumed } from '../../../trainer-feed/feed/resume.ts';
@@ -10,6 +11,7 @@ import { terminalOf, tolerateClosedPipe, write } from '../../render/output.ts';
 import { renderError } from '../../render/server-error.ts';
 import { readSpec } from './read-spec.ts';
 import { explainText } from './explain-text.ts';
+import { exportPrimeRl } from './export-prime-rl.ts';
 import { listText, statusText, type Listed } from './status-text.ts';
 import { verifyChain } from './verify-chain.ts';
 
@@ -78,6 +80,7 @@ export function feedCommand(config: Config): Command {
         return `${resumed.rewound ? `rewound: timeline ${resumed.timeline}` : resumed.madeUp ? 'a lost commit was made up for' : 'nothing to rewind'}; next is step ${resumed.next}`;
       }),
     );
+  exportCommand(command.command('export').description('write batches in the shape of another trainer'), config);
   sub('delete <feed>', 'end a feed for good')
     .option('--reason <text>', 'why')
     .action(
@@ -88,6 +91,55 @@ export function feedCommand(config: Config): Command {
       }),
     );
   return command;
+}
+
+type ExportOptions = Options & {
+  readonly out: string;
+  readonly from: string;
+  readonly to?: string;
+  readonly ranks: string;
+  readonly maxTokens?: string;
+  readonly padToMultiple?: string;
+  readonly wait: string;
+};
+
+function exportCommand(command: Command, config: Config): void {
+  command
+    .command('prime-rl <feed>')
+    .description("files of prime-rl's filesystem transport: DIR/rollouts/step_N/rank_R.bin, batch n is step n")
+    .requiredOption('--out <dir>', "the trainer's output folder")
+    .option('--from <n>', 'first batch', '1')
+    .option('--to <n>', 'last batch; without it, all that are cut')
+    .option('--ranks <count>', 'data-parallel ranks', '1')
+    .option('--max-tokens <count>', 'tokens of a micro-batch (seq_len of the trainer); needed unless the batch is leased')
+    .option('--pad-to-multiple <count>', 'each micro-batch has a multiple of this many tokens')
+    .option('--wait <seconds>', 'how long a batch that is not cut yet is waited for', '60')
+    .option('--url <url>', 'server to ask', config.url)
+    .option('--project <id>', 'tenant', 'default')
+    .option('--json', 'counts as JSON')
+    .action(
+      carried<ExportOptions>(async (options, _ask, feed: string) => {
+        const optional = (given: string | undefined): number | null => (given === undefined ? null : wholeNumber(given));
+        const exported = await exportPrimeRl(
+          {
+            feed,
+            url: options.url,
+            project: options.project,
+            out: options.out,
+            from: wholeNumber(options.from, 1),
+            to: optional(options.to),
+            ranks: wholeNumber(options.ranks, 1),
+            maxTokens: optional(options.maxTokens),
+            padToMultiple: optional(options.padToMultiple),
+            waitSeconds: wholeNumber(options.wait),
+          },
+          systemClock,
+        );
+        if (options.json === true) return json(exported);
+        const { steps, files, bytes, ended } = exported;
+        return `${steps} steps in ${files} files, ${bytes} bytes, below ${options.out}/rollouts${ended ? '; the feed ends there' : ''}`;
+      }),
+    );
 }
 
 type ResumeOptions = Options & {
@@ -128,7 +180,7 @@ function json(value: unknown): string {
   return JSON.stringify(value, null, 2);
 }
 
-function wholeNumber(given: string): number {
-  if (!/^\d{1,15}$/.test(given)) throw new InvalidArgumentError(`${given} must be a whole number`);
-  return Number(given);
+function wholeNumber(given: string, least = 0): number {
+  if (/^\d{1,15}$/.test(given) && Number(given) >= least) return Number(given);
+  throw new InvalidArgumentError(`${given} must be a whole number${least === 0 ? '' : `, at least ${least}`}`);
 }
