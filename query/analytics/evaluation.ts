@@ -2,7 +2,7 @@
 import { TapedeckError } from '../../base/errors.ts';
 import { tasksOf, type Task } from './outcome.ts';
 import type { Reader } from './reader.ts';
-import { readGroupSizes, readMetric, readNames, readRollouts, readRun, readScores, readVersions } from './rollout-facts.ts';
+import { readGroupSizes, readMetric, readNames, readAllRollouts, readRun, readScores, readVersions } from './rollout-facts.ts';
 import type { RolloutRow } from './rollout-row.ts';
 import type { Warning } from './warning.ts';
 
@@ -33,15 +33,17 @@ export type Evaluation = {
   readonly scores: ReadonlyMap<string, number | null>;
   readonly tasks: readonly Task[];
   readonly warnings: readonly Warning[];
+  /** Whether these are all rollouts that the run's facts speak of, so that facts need no narrowing. */
+  readonly isWholeRun: boolean;
 };
 
 /** Errors: not_found (no such run at this position), bad_request (no such reward or metric in it). */
 export async function loadEvaluation(reader: Reader, selection: Selection, spec: ScoreSpec): Promise<Evaluation> {
   const { run } = selection;
   const names = [spec.reward, spec.answer, spec.chooseBy].some((name) => name !== null) ? await readNames(reader, run) : null;
-  const [about, all, scores, answers, chosenBy, groupSizes] = await Promise.all([
+  const [about, { rollouts: all, mirrors }, scores, answers, chosenBy, groupSizes] = await Promise.all([
     readRun(reader, run),
-    readRollouts(reader, run),
+    readAllRollouts(reader, run),
     readScores(reader, run, spec.reward),
     spec.answer === null ? null : readMetric(reader, run, spec.answer),
     spec.chooseBy === null ? null : readScores(reader, run, spec.chooseBy),
@@ -58,7 +60,7 @@ export async function loadEvaluation(reader: Reader, selection: Selection, spec:
     ...(answers === null ? {} : { answers }),
     ...(chosenBy === null ? {} : { chosenBy }),
   });
-  return { selection, model: about.model, rollouts, scores, tasks, warnings };
+  return { selection, model: about.model, rollouts, scores, tasks, warnings, isWholeRun: mirrors === 0 && rollouts.length === all.length };
 }
 
 function noRun(reader: Reader, run: string): TapedeckError {

@@ -1,5 +1,6 @@
 /** Reads rollouts from the event tables as of a position. The latest values are taken as the summaries take them (store/columns/summary-sql.ts); a test holds both equal. */
 import { knownTime } from '../../store/columns/known-time.ts';
+import { amongRollouts } from './chosen-rollouts.ts';
 import type { Reader } from './reader.ts';
 import type { RolloutRow } from './rollout-row.ts';
 import { floatOf, intOf, type StoredFloat, type StoredInt } from './stored-number.ts';
@@ -13,8 +14,15 @@ type LifeRow = {
   version: StoredInt; version_end: StoredInt; mirror: string | null;
 }; // prettier-ignore
 
-/** The rollouts of a run in order of their ids, without mirrors of what is there itself. `where` narrows the finished rows by their aliases. */
-export async function readRollouts(reader: Reader, run: string): Promise<RolloutRow[]> {
+/**
+ * The rollouts of a run in order of their ids, without mirrors of what is there itself, and how many mirrors were left out. Rollouts asked for by their ids are
+ * there whatever they mirror.
+ */
+export async function readAllRollouts(
+  reader: Reader,
+  run: string,
+  among: readonly string[] | null = null,
+): Promise<{ rollouts: RolloutRow[]; mirrors: number }> {
   const rows = await reader.rows<LifeRow>(
     `SELECT rollout, ${latest('group')} AS grp, ${latest('env')} AS env, ${latest('task_key')} AS task_key, ${latest('task_hash')} AS task_hash, ${latest('task_type')} AS task_type,
       ${latest('work_type')} AS work_type, ${latest('step')} AS stp, ${latest('ok')} AS okay, ${latest('cancelled')} AS cancel, countIf(type IN ('rollout.ended', 'rollout.cancelled')) > 0 AS has_ended,
@@ -22,12 +30,13 @@ export async function readRollouts(reader: Reader, run: string): Promise<Rollout
       ${micros(`ifNull(${latest('ended')}, maxIf(${knownTime('time')}, type IN ('rollout.ended', 'rollout.cancelled')))`)} AS stop,
       ${latest('stop_condition')} AS stop_condition, ${latest('policy_version')} AS version, ${latest('policy_version_end')} AS version_end, ${latest('mirror_of')} AS mirror
     FROM (SELECT rollout, type, \`group\`, env, task_key, task_hash, task_type, work_type, step, ok, cancelled, started, ended, stop_condition, policy_version, policy_version_end, mirror_of, time, _offset
-      FROM rollout_events FINAL WHERE ${reader.within()} AND run = {run:String}) GROUP BY rollout ORDER BY rollout`,
+      FROM rollout_events FINAL WHERE ${reader.within()} AND run = {run:String}${amongRollouts(among)}) GROUP BY rollout ORDER BY rollout`,
     { run },
   ); // prettier-ignore
   const found = rows.map(rolloutOf);
-  const mirrored = found.some((row) => row.mirrorOf !== null) ? await originalsThere(reader, run) : new Set<string>();
-  return found.filter((row) => row.mirrorOf === null || !mirrored.has(row.mirrorOf));
+  const mirrored = among === null && found.some((row) => row.mirrorOf !== null) ? await originalsThere(reader, run) : new Set<string>();
+  const rollouts = found.filter((row) => row.mirrorOf === null || !mirrored.has(row.mirrorOf));
+  return { rollouts, mirrors: found.length - rollouts.length };
 }
 
 function rolloutOf(row: LifeRow): RolloutRow {
@@ -63,7 +72,7 @@ async function originalsThere(reader: Reader, run: string): Promise<Set<string>>
 }
 
 /** The latest reward of each name within an entity; weighted 1 when none was given. Rewards of nodes are not among them. */
-function latestRewards(reader: Reader, where = ''): string {
+function latestRewards(reader: Reader, where: string): string {
   const entity = 'rollout, scope, trace, name';
   return (
     `(SELECT ${entity}, tupleElement(last, 1) AS score, tupleElement(last, 2) AS weight FROM (SELECT ${entity}, argMax(tuple(score, ifNull(weight, 1.)), _offset) AS last ` +
@@ -75,10 +84,15 @@ function latestRewards(reader: Reader, where = ''): string {
  * The reward of each rollout that was given one: the sum of score times weight over the latest reward of each name, null when a weighted score is null.
  * A named reward is its score, unweighted; where several traces of a rollout carry it, their sum.
  */
-export async function readScores(reader: Reader, run: string, name: string | null): Promise<Map<string, number | null>> {
+export async function readScores(
+  reader: Reader,
+  run: string,
+  name: string | null,
+  among: readonly string[] | null = null,
+): Promise<Map<string, number | null>> {
   const value = name === null ? 'score * weight' : 'score';
   const missing = name === null ? 'countIf(isNull(score) AND weight != 0)' : 'countIf(isNull(score))';
-  const from = latestRewards(reader, name === null ? '' : ' AND name = {name:String}');
+  const from = latestRewards(reader, `${amongRollouts(among)}${name === null ? '' : ' AND name = {name:String}'}`);
   const sum = `if(count(${value}) = 0, NULL, arraySum(arraySort(groupArray(${value}))))`;
   const rows = await reader.rows<{ rollout: string; value: StoredFloat }>(
     `SELECT rollout, if(${missing} > 0, NULL, ${sum}) AS value FROM ${from} GROUP BY rollout`,
@@ -115,11 +129,15 @@ export async function readNames(reader: Reader, run: string): Promise<{ rewards:
 }
 
 /** Oldest and newest policy version that sampled in each rollout, from its nodes and calls. */
-export async function readVersions(reader: Reader, run: string): Promise<Map<string, { min: number | null; max: number | null }>> {
+export async function readVersions(
+  reader: Reader,
+  run: string,
+  among: readonly string[] | null = null,
+): Promise<Map<string, { min: number | null; max: number | null }>> {
   const rows = await reader.rows<{ rollout: string; low: StoredInt; high: StoredInt }>(
     `SELECT rollout, min(low) AS low, max(high) AS high FROM (
-       SELECT rollout, policy_version_min AS low, policy_version_max AS high FROM nodes FINAL WHERE ${reader.within()} AND run = {run:String} AND isNotNull(policy_version_min)
-       UNION ALL SELECT rollout, policy_version AS low, ifNull(policy_version_end, policy_version) AS high FROM calls FINAL WHERE ${reader.within()} AND run = {run:String} AND (isNotNull(policy_version) OR isNotNull(policy_version_end))
+       SELECT rollout, policy_version_min AS low, policy_version_max AS high FROM nodes FINAL WHERE ${reader.within()} AND run = {run:String} AND isNotNull(policy_version_min)${amongRollouts(among)}
+       UNION ALL SELECT rollout, policy_version AS low, ifNull(policy_version_end, policy_version) AS high FROM calls FINAL WHERE ${reader.within()} AND run = {run:String} AND (isNotNull(policy_version) OR isNotNull(policy_version_end))${amongRollouts(among)}
      ) GROUP BY rollout`,
     { run },
   ); // prettier-ignore

@@ -94,3 +94,125 @@ test('two policy versions on the same tasks with one request', async () => {
   assert.deepEqual([pass1?.won, pass1?.lost, pass1?.tied], [12, 0, 0]);
   assert.equal(answer.base.selection.policyVersion, 3);
 }); // prettier-ignore
+
+test('failed, missing and NaN rollouts are never silent, and both policies are answered', async () => {
+  await log.append([
+    { type: 'run.started', run: 'gaps', data: { kind: 'eval' } },
+    ...rolloutEvents({ run: 'gaps', rollout: 'g1', task: 'a', group: 'ga', size: 4, score: 1 }),
+    ...rolloutEvents({ run: 'gaps', rollout: 'g2', task: 'a', group: 'ga', size: 4, ok: false }),
+    ...rolloutEvents({ run: 'gaps', rollout: 'g3', task: 'a', group: 'ga', size: 4, score: NaN }),
+    ...rolloutEvents({ run: 'gaps', rollout: 'g4', task: 'b', score: null }),
+    ...rolloutEvents({ run: 'gaps', rollout: 'g5', task: 'b', score: 1 }),
+    ...rolloutEvents({ run: 'gaps', rollout: 'g6', task: 'b', running: true }),
+    ...rolloutEvents({ run: 'gaps', rollout: 'g7', task: 'b', cancelled: 'superseded' }),
+    ...rolloutEvents({ run: 'gaps', rollout: 'g8', task: 'b', cancelled: 'stale' }),
+    ...rolloutEvents({ run: 'gaps', rollout: 'g9', task: 'c', ok: false, score: 0 }),
+  ]);
+  const answer = await good<EstimatesAnswer>('pass-at-k?run=gaps&k=1');
+  assert.deepEqual(answer.counts, { rollouts: 9, tasks: 3, scored: 3, nan: 1, failed: 2, unscored: 1, running: 1, superseded: 1, missing: 1, scoredThoughFailed: 1 });
+  assert.equal(answer.estimates.passAtK[0]?.estimate, 2 / 3);
+  assert.equal(answer.otherPolicy.missing, 'zero');
+  assert.equal(answer.otherPolicy.estimates.passAtK[0]?.estimate, 7 / 36);
+  assert.deepEqual(answer.warnings.map(({ code }) => code).toSorted(), ['few_tasks', 'left_out', 'nan_scores', 'running', 'scored_though_failed']);
+  const two = await good<EstimatesAnswer>('pass-at-k?run=gaps&k=2&missing=zero');
+  assert.deepEqual([two.estimates.passAtK[0]?.tasks, two.estimates.passAtK[0]?.leftOut], [2, { tasks: 1, becauseOfMissing: 0 }]);
+  const strict = await ask('pass-at-k?run=gaps&k=2');
+  assert.equal(strict.status, 400);
+  assert.match(strict.error.message, /no task has more than 1 rollouts with a score. Ask for k <= 1/);
+}); // prettier-ignore
+
+test('tasks left out are flagged when rollouts are missing because they failed', async () => {
+  await writeRun('flagged', { a: [1, 0], b: [1] });
+  await log.append([
+    ...rolloutEvents({ run: 'flagged', rollout: 'f1', task: 'c', score: 1 }),
+    ...rolloutEvents({ run: 'flagged', rollout: 'f2', task: 'c', ok: false }),
+  ]);
+  const { estimates } = await good<EstimatesAnswer>('pass-at-k?run=flagged&k=2');
+  assert.deepEqual(estimates.passAtK[0]?.leftOut, { tasks: 2, becauseOfMissing: 1 });
+});
+
+test('a failed attempt that was run again is not a second failure', async () => {
+  await log.append([
+    ...rolloutEvents({ run: 'retried', rollout: 'x1', task: 'a', group: 'gr', size: 2, ok: false }),
+    ...rolloutEvents({ run: 'retried', rollout: 'x2', task: 'a', group: 'gr', size: 2, score: 1 }),
+    ...rolloutEvents({ run: 'retried', rollout: 'x3', task: 'a', group: 'gr', size: 2, score: 1 }),
+  ]);
+  const answer = await good<EstimatesAnswer>('pass-at-k?run=retried&k=1&missing=zero');
+  assert.equal(answer.estimates.passAtK[0]?.estimate, 1);
+});
+
+test('all rewards null, a run without rollouts, one task, an unknown run: the right answer or the remedy', async () => {
+  await writeRun('nulls', { a: [null, null], b: [null] });
+  const nulls = await good<EstimatesAnswer>('pass-at-k?run=nulls');
+  assert.deepEqual([nulls.estimates.avg.estimate, nulls.estimates.passAtK, nulls.solved.unjudged], [null, [], 2]);
+  assert.deepEqual(nulls.warnings.map(({ code }) => code), ['no_scores']); // prettier-ignore
+  assert.equal((await good<EstimatesAnswer>('pass-at-k?run=nulls&k=4')).estimates.passAtK[0]?.estimate, null);
+  await log.append([{ type: 'run.started', run: 'nothing', data: { kind: 'eval' } }]);
+  const nothing = await good<EstimatesAnswer>('pass-at-k?run=nothing');
+  assert.deepEqual([nothing.counts.rollouts, nothing.warnings[0]?.code], [0, 'no_rollouts']);
+  await writeRun('single', { a: [1, 0, 0, 1] });
+  const single = await good<EstimatesAnswer>('pass-at-k?run=single&k=1');
+  assert.equal(single.estimates.passAtK[0]?.estimate, 0.5);
+  assert.equal(single.estimates.avg.interval.method, 'none');
+  const unknown = await ask('pass-at-k?run=nobody');
+  assert.deepEqual([unknown.status, unknown.error.code], [404, 'not_found']);
+  assert.equal((await ask('pass-at-k?run=single&project=other')).status, 404);
+});
+
+test('rewards by name, also names that are columns or SQL', async () => {
+  const hostile = "rollout') OR 1=1 --";
+  await log.append([
+    ...rolloutEvents({ run: 'named', rollout: 'n1', task: 'a', score: 0, rewards: { score: 1, name: 1, [hostile]: 0.5, weight: null } }),
+    ...rolloutEvents({ run: 'named', rollout: 'n2', task: 'b', score: 0, rewards: { score: 0, name: 1, [hostile]: 1 } }),
+  ]);
+  const estimate = async (reward: string): Promise<number | null> => (await good<EstimatesAnswer>(`pass-at-k?run=named&reward=${encodeURIComponent(reward)}`)).estimates.avg.estimate;
+  assert.deepEqual([await estimate('score'), await estimate('name'), await estimate(hostile), await estimate('weight')], [0.5, 1, 0.75, null]);
+  const wrong = await ask('pass-at-k?run=named&reward=rewards');
+  assert.equal(wrong.status, 400);
+  assert.match(wrong.error.message, /no reward "rewards": it has "correct", "name"/);
+  assert.equal((await ask('pass-at-k?run=named&answer=x')).status, 400);
+}); // prettier-ignore
+
+test('bad requests name the field', async () => {
+  for (const [query, field] of [['', 'run'], ['run=a&k=0', 'k'], ['run=a&k=1,x', 'k'], ['run=a&missing=maybe', 'missing'], ['run=a&confidence=2', 'confidence'], ['run=a&what=1', 'what'], ['run=a&asOf=0:1,0:2', 'asOf'], ['run=a&threshold=x', 'threshold']] as const) {
+    const { status, error } = await ask(`pass-at-k?${query}`);
+    assert.deepEqual([status, error.code], [400, 'bad_request'], query);
+    assert.match(error.message, new RegExp(field), query);
+  }
+  for (const query of ['base=hand', 'base=hand&other=hand', 'base=hand&other=moving&other=moving', 'base=hand&other=moving&other=gaps&otherVersion=1&otherVersion=2&otherVersion=3', 'base=hand&other=train']) {
+    assert.equal((await ask(`compare?${query}`)).status, 400, query);
+  }
+}); // prettier-ignore
+
+test('compare: tasks by hash, others listed, settings that differ warn, several others are one family', async () => {
+  await writeRun('left', { a: [1, 0], b: [0, 0], c: [1, 1] });
+  await writeRun('right', { a: [1, 1], b: [1, 0], d: [1, 1] });
+  await writeRun('third', { a: [0, 0], b: [0, 0], c: [0, 0] });
+  const call = (run: string, rollout: string, temperature: number) =>
+    ({ type: 'call.recorded', run, rollout, trace: `t-${run}-${rollout}`, data: { index: 0, node: 1, model: 'm', sampling: { temperature, seed: temperature * 7 } } }) as const;
+  await log.append([call('left', 'left-a-0', 0.7), call('right', 'right-a-0', 1), call('third', 'third-a-0', 0.7)]);
+  const answer = await good<CompareAnswer>('compare?base=left&other=right&other=third&k=1');
+  const [first, second] = answer.comparisons;
+  assert.equal(answer.family, 2);
+  assert.deepEqual([first?.commonTasks, first?.onlyBase.count, first?.onlyOther.tasks[0]?.taskKey], [2, 1, 'd']);
+  assert.deepEqual(first?.settings, [{ setting: 'sampling.temperature', base: ['0.7'], other: ['1'] }]);
+  assert.deepEqual(first?.warnings.map(({ code }) => code), ['tasks_differ', 'settings_differ']);
+  assert.deepEqual([second?.commonTasks, second?.settings, second?.warnings], [3, [], []]);
+  const pass = first?.measures.find(({ measure }) => measure === 'pass@1');
+  assert.deepEqual([pass?.base.estimate, pass?.other.estimate, pass?.paired.difference, pass?.mcNemar], [0.25, 0.75, 0.5, null]);
+  assert.ok((pass?.pAdjusted ?? 0) >= (pass?.signFlip?.p ?? 1));
+}); // prettier-ignore
+
+test('every other route answers, and says the same again at its position', async () => {
+  for (const path of [
+    'breakdown?run=gaps',
+    'curves?run=train&by=policyVersion',
+    'tasks?run=hand&sort=sd',
+    'checkpoints?run=train',
+    'judges?run=named',
+    'diff?a=hand-a-0&b=hand-a-1',
+  ]) {
+    const answer = await good<{ asOf: { position: string } }>(path);
+    assert.deepEqual(await good(`${path}&asOf=${answer.asOf.position}`), answer, path);
+  }
+});

@@ -1,19 +1,16 @@
 /** `GET /v1/analytics/*`: eval statistics as of any log position (docs/analytics.md). Every answer carries the position it was computed at. */
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
 import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { entityId } from '../../events/fields.ts';
-import { answerJson } from '../analytics/answer-json.ts';
-import type { AsOf } from '../analytics/as-of.ts';
 import { compareAnswer, type Side } from '../analytics/compare-answer.ts';
 import { estimatesOf } from '../analytics/estimates.ts';
 import { loadEvaluation, type Selection } from '../analytics/evaluation.ts';
-import { createPositionReader } from '../analytics/log-position.ts';
-import { openReader, type Reader } from '../analytics/reader.ts';
 import { readSettings } from '../analytics/settings-differ.ts';
 import { estimating, inProject, methodOf, ofRun, selectionOf, several } from './analytics-query.ts';
-import { badRequest, replyError } from './error-reply.ts';
+import { answering, contextOf } from './analytics-route.ts';
+import { addRunRoutes } from './analytics-run.ts';
 
 const MAX_OTHERS = 20;
 const version = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -36,6 +33,7 @@ export type AnalyticsRoutesOptions = { readonly store: ColumnStore };
 
 export const analyticsRoutes: FastifyPluginAsync<AnalyticsRoutesOptions> = async (app, { store }) => {
   const ask = answering(app, store);
+  addRunRoutes(ask);
   ask('/v1/analytics/pass-at-k', 'pass@k, pass^k, avg and best@k of a run, with intervals', passAtKQuery, async (reader, query) => {
     const method = methodOf(query);
     const evaluation = await loadEvaluation(reader, selectionOf(query), method);
@@ -81,39 +79,4 @@ function othersOf({ base, baseVersion, other, otherVersion }: Compare): [string,
 
 function wrongUse(message: string): TapedeckError {
   return new TapedeckError('bad_request', message);
-}
-
-export function contextOf(reader: Reader): { project: string; asOf: Reader['asOf'] } {
-  return { project: reader.project, asOf: reader.asOf };
-}
-
-type Asked = { readonly project: string; readonly asOf: AsOf };
-type Ask = <T extends z.ZodType<Asked>>(
-  path: string,
-  summary: string,
-  query: T,
-  answer: (reader: Reader, query: z.infer<T>) => Promise<object>,
-) => void;
-
-/** Adds routes that read at one position: the query checked, the reader opened, the answer as JSON, the work stopped when the client goes away. */
-export function answering(app: FastifyInstance, store: ColumnStore): Ask {
-  const positions = createPositionReader(store);
-  return (path, summary, query, answer) => {
-    const schema = { summary, tags: ['analytics'], querystring: z.toJSONSchema(query, { io: 'input', unrepresentable: 'any' }) };
-    const options = { schema, validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify };
-    app.get(path, options, async (request: FastifyRequest, reply: FastifyReply) => {
-      const parsed = query.safeParse(request.query);
-      if (!parsed.success) return replyError(reply, badRequest(parsed.error));
-      const gone = new AbortController();
-      reply.raw.once('close', () => gone.abort(new TapedeckError('aborted', 'the client went away')));
-      const { project, asOf } = parsed.data;
-      try {
-        const reader = await openReader(store, positions, { project, asOf, signal: gone.signal });
-        const body = answerJson(await answer(reader, parsed.data));
-        return await reply.type('application/json; charset=utf-8').send(body);
-      } catch (error) {
-        return replyError(reply, error);
-      }
-    });
-  };
 }

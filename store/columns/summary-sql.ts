@@ -9,7 +9,7 @@ import { rolloutSummary } from './tables/rollout-summary.ts';
 import { traceSummary } from './tables/trace-summary.ts';
 
 /** Stop conditions that mean a limit cut the trace off (as verifiers counts them). */
-const TRUNCATING = "('max_turns', 'max_input_tokens', 'max_output_tokens', 'max_total_tokens', 'context_length')";
+export const TRUNCATING = "('max_turns', 'max_input_tokens', 'max_output_tokens', 'max_total_tokens', 'context_length')";
 
 const KEY = 'project, run, rollout';
 const TRACE_KEY = 'project, run, rollout, trace';
