@@ -10,10 +10,7 @@ const hashOfHex = (hex: string): string => contentHash(Buffer.from(`a16464617461
 
 test('the hash is stored for ever: its value for a known event never changes', () => {
   const { event, data } = contentHash(encodeEvent({ v: 1, id: 'e', type: 'note.added', data: { text: 'hello', n: [1, 1.5, null, true], s: new Float32Array([1]) } })); // prettier-ignore
-  assert.deepEqual(
-    [event, data],
-    ['2eef46fb99c515f00b34bd15543c7a29', '0131b637fd26dac840559cc5dd8c501f'],
-  );
+  assert.deepEqual([event, data], ['2eef46fb99c515f00b34bd15543c7a29', '0131b637fd26dac840559cc5dd8c501f']);
 });
 
 test('what decodes to the same value hashes the same', () => {

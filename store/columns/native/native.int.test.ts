@@ -61,7 +61,12 @@ const anySingle = fc.oneof(fc.constantFrom(Number.NaN, Infinity, -Infinity, -0, 
 const cases: Record<string, Case> = {
   text: { type: text, cells: anyText, sql: (x) => `hex(${x})`, say: hexText },
   label: { type: label, cells: fc.oneof(anyText, fc.constantFrom('a', 'b')), sql: (x) => `hex(${x})`, say: hexText },
-  fixedHex: { type: fixedString(16), cells: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((bytes) => Buffer.from(bytes).toString('hex')), sql: (x) => `lower(hex(${x}))`, say: (x) => x },
+  fixedHex: {
+    type: fixedString(16),
+    cells: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((bytes) => Buffer.from(bytes).toString('hex')),
+    sql: (x) => `lower(hex(${x}))`,
+    say: (x) => x,
+  },
   fixed: { type: fixedString(16), cells: fc.uint8Array({ minLength: 16, maxLength: 16 }), sql: (x) => `hex(${x})`, say: hexText },
   uuid: { type: uuid, cells: fc.uuid(), sql: asText, say },
   bool: { type: bool, cells: fc.boolean(), sql: asText, say },
