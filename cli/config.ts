@@ -148,6 +148,9 @@ const settings = z.object({
   gatewayStallMs: integer(100, 3_600_000)
     .prefault('120000')
     .meta({ description: 'A harness that reads nothing of its stream this long counts as gone.' }),
+  demo: flag.prefault('true').meta({
+    description: 'On an empty store a small training run is played in the background (docs/learning.md); false = never.',
+  }),
   crashPoint: z.string().optional().meta({ description: 'For crash tests only: <point>:<n> ends the process with SIGKILL there.' }),
 });
 
@@ -235,6 +238,7 @@ export function paths(config: Pick<Config, 'data' | 'keys'>) {
     engine: at('engine'),
     blobs: at('blobs'),
     feeds: at('feeds'),
+    demo: at('demo'),
     gatewaySecret: at('gateway.secret'),
     keys: config.keys === undefined ? at('keys.json') : resolve(config.keys),
     audit: at('audit.log'),

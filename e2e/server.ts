@@ -33,7 +33,7 @@ export async function startServer(
   options: { readonly listenMs?: number } = {},
 ): Promise<TestServer> {
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(import.meta.dirname, '../cli/main.ts'), 'serve'], {
-    env: { ...cleanEnv(), TAPEDECK_PORT: '0', TAPEDECK_LOG_LEVEL: 'info', ...env },
+    env: { ...cleanEnv(), TAPEDECK_PORT: '0', TAPEDECK_LOG_LEVEL: 'info', TAPEDECK_DEMO: 'false', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

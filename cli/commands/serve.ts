@@ -5,6 +5,7 @@ import { systemClock } from '../../base/clock.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import { systemRandom } from '../../base/random.ts';
 import { ROLES, type Config, type Role } from '../config.ts';
+import { playsDemo, startDemo } from '../serve/demo-child.ts';
 import { startServer } from '../serve/serve.ts';
 
 /** `tapedeck serve`: runs until SIGINT or SIGTERM; exit code 0 after a clean stop, 1 when it cannot start or go on. */
@@ -12,10 +13,11 @@ export function serveCommand(config: Config): Command {
   return new Command()
     .option('--roles <list>', `what this process does: ${ROLES.join(', ')}`, config.roles.join(','))
     .option('--port <n>', 'TCP port', String(config.port))
-    .action(async (options: { roles: string; port: string }) => {
+    .option('--no-demo', 'do not play a small training run on an empty store')
+    .action(async (options: { roles: string; port: string; demo: boolean }) => {
       const roles = options.roles.split(',').filter((role): role is Role => (ROLES as readonly string[]).includes(role));
       if (roles.length !== options.roles.split(',').length) throw new Error(`--roles takes ${ROLES.join(', ')}`);
-      await serve({ ...config, roles, port: Number(options.port) });
+      await serve({ ...config, roles, port: Number(options.port), demo: config.demo && options.demo });
     });
 }
 
@@ -29,10 +31,12 @@ async function serve(config: Config): Promise<void> {
     process.once('SIGTERM', () => resolve());
   });
   const server = await startServer(config, { clock: systemClock, random: systemRandom, logger, fatal: failed.reject });
-  console.log(greeting(server.url, config));
+  const demo = playsDemo(config, server) ? startDemo(config, server.url, { clock: systemClock, logger }) : null;
+  console.log(greeting(server.url, config, demo !== null));
   try {
     await Promise.race([stopped, failed.promise]);
   } finally {
+    await demo?.close();
     await server.close();
   }
 }
@@ -53,10 +57,13 @@ function makeDataFolder(path: string): void {
 /** Where commands look when nothing else is said. */
 const USUAL_URL = 'http://127.0.0.1:7070';
 
-function greeting(url: string, config: Config): string {
+function greeting(url: string, config: Config, demo: boolean): string {
   const at = url === USUAL_URL ? '' : ` --url ${url}`;
   return [
     `tapedeck is listening on ${url} (${config.roles.join(', ')}; data in ${config.data})`,
+    ...(demo
+      ? ['a demo plays in the background (docs/learning.md): a tiny policy that learns, run "demo"; to start without it: --no-demo']
+      : []),
     'try next:',
     `  npx tapedeck import <traces.jsonl>${at}`,
     `  npx tapedeck sql "SELECT run, count() AS rollouts, avg(reward) FROM rollouts GROUP BY run"${at}`,

@@ -29,21 +29,26 @@ import { rebuildWith } from './rebuild-child.ts';
 import { keepRetention } from './retention.ts';
 import { keepTombstones } from './tombstones.ts';
 
-export type Server = { readonly url: string; close(): Promise<void> };
+export type Server = {
+  readonly url: string;
+  /** Nothing had ever been recorded when it started. */
+  readonly isEmpty: boolean;
+  close(): Promise<void>;
+};
 type Deps = { readonly clock: Clock; readonly random: Random; readonly logger: Logger; readonly fatal: (error: unknown) => void };
 
 export async function startServer(config: Config, deps: Deps): Promise<Server> {
   const life = new Lifecycle();
   try {
-    const url = await open(config, deps, life);
-    return { url, close: () => life.close() };
+    const opened = await open(config, deps, life);
+    return { ...opened, close: () => life.close() };
   } catch (error) {
     await life.close();
     throw error;
   }
 }
 
-async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string> {
+async function open(config: Config, deps: Deps, life: Lifecycle): Promise<Pick<Server, 'url' | 'isEmpty'>> {
   const { clock, random, logger, fatal } = deps;
   const has = (role: Config['roles'][number]): boolean => config.roles.includes(role);
   const keys = await openKeys(config, deps, life);
@@ -78,10 +83,11 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<string
   }
   const rebuild = rebuildWith({ config, columns, projector, partitions: log.partitions });
   await registerRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks, rebuild, feeds });
+  const isEmpty = config.log === 'embedded' && (await log.positions()).every(({ end }) => end === 0);
   await app.listen({ host: config.host, port: config.port });
   const address = app.addresses()[0];
   const port = address === undefined || typeof address === 'string' ? config.port : address.port;
-  return `${config.tlsCert === undefined ? 'http' : 'https'}://${hostInUrl(config.host)}:${port}`;
+  return { url: `${config.tlsCert === undefined ? 'http' : 'https'}://${hostInUrl(config.host)}:${port}`, isEmpty };
 }
 
 async function openProjector(config: Config, columns: Columns, deps: Deps, life: Lifecycle): Promise<ProjectorChild> {

@@ -35,6 +35,7 @@ describe('a policy that learns', () => {
         goal: GOAL,
         pace: async () => {},
         signal: AbortSignal.timeout(LESSON_MS),
+        isFinal: () => true,
         ...more,
       },
       { clock: systemClock, random: systemRandom },

@@ -36,8 +36,10 @@ export type LessonOptions = {
   /** Called with each step before its commit. */
   readonly save?: (standing: Standing) => void;
   readonly onStep?: (stepped: Stepped, lately: ReadonlyMap<string, number>) => void;
-  /** Stops it after the group under way. What was played is recorded, the run is left open, so that it can be gone on with. */
+  /** Stops it after the group under way; what was played is recorded. */
   readonly signal: AbortSignal;
+  /** Asked when it was stopped: whether nobody will go on with it. Its run ends as cancelled then, else it is left open. */
+  readonly isFinal: () => boolean;
 };
 export type Lesson = {
   readonly standing: Standing;
@@ -127,8 +129,12 @@ async function attend(
     );
 
   const playing = async (): Promise<void> => {
-    await withLinkedSignal([signal, enough.signal], play);
-    if (!signal.aborted) run.end({ status: 'completed' });
+    try {
+      await withLinkedSignal([signal, enough.signal], play);
+    } finally {
+      if (!signal.aborted) run.end({ status: enough.signal.aborted ? 'completed' : 'failed' });
+      else if (options.isFinal()) run.end({ status: 'cancelled' });
+    }
   };
   const training = train({
     feed,

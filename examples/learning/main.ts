@@ -40,6 +40,7 @@ const lesson = await learn(
       if (policy.version % 10 === 0) console.log(`step ${policy.version}  ${inWords(lately)}  entropy ${metrics.entropy.toFixed(2)}`);
     },
     signal: stop.signal,
+    isFinal: () => true,
   },
   { clock: systemClock, random: systemRandom },
 );
