@@ -33,6 +33,7 @@ describe('a policy that learns', () => {
         seed: 1,
         maxRollouts: 12_000,
         goal: GOAL,
+        weights: null,
         pace: async () => {},
         signal: AbortSignal.timeout(LESSON_MS),
         isFinal: () => true,

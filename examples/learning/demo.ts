@@ -32,7 +32,10 @@ process.once('disconnect', () => process.exit(0)); // the server is gone: nobody
 process.once('message', (given) => {
   run(order.parse(given)).then(
     (said) => end(0, said),
-    (error: unknown) => end(1, `the demo failed: ${error instanceof Error ? error.message : String(error)}`),
+    (error: unknown) => {
+      if (stop.signal.aborted) end(0, 'the demo has stopped, to go on at the next start');
+      else end(1, `the demo failed: ${error instanceof Error ? error.message : String(error)}`);
+    },
   );
 });
 setPriority(NICE);
@@ -61,7 +64,7 @@ async function run({ url, standing: path }: Order): Promise<string> {
   await looking;
   const done = lesson.standing.done || others.signal.aborted;
   writeStanding(path, { ...lesson.standing, done });
-  return inWords(lesson, done);
+  return inWords(lesson, others.signal.aborted ? 'made room for others' : done ? 'ended' : 'stopped, to go on at the next start,');
 }
 
 function play(
@@ -79,6 +82,7 @@ function play(
       maxRollouts: MAX_ROLLOUTS,
       goal: GOAL,
       shuffled: false,
+      weights: null,
       pace: pacer(systemClock, ROLLOUTS_PER_SECOND, given.signal),
       save: (saved) => writeStanding(path, saved),
     },
@@ -86,9 +90,9 @@ function play(
   );
 }
 
-function inWords({ standing: { policy, rollouts }, lately }: Lesson, done: boolean): string {
+function inWords({ standing: { policy, rollouts }, lately }: Lesson, what: string): string {
   const means = [...lately].map(([env, mean]) => `${env} ${mean.toFixed(2)}`).join(', ');
-  return `the demo has ${done ? 'ended' : 'stopped, to go on at the next start,'} after ${policy.version} steps and ${rollouts} rollouts; lately ${means}`;
+  return `the demo has ${what} after ${policy.version} steps and ${rollouts} rollouts; lately ${means}`;
 }
 
 /** Aborts `others` as soon as somebody else records. Resolves when stopped. */

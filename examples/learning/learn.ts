@@ -7,10 +7,11 @@ import { createRecorder, type Recorder } from '../../harness-sdk/index.ts';
 import { ENVIRONMENTS } from './environments.ts';
 import { feedClient } from './feed-client.ts';
 import { dppoKl } from './loss.ts';
-import { MODEL } from './play.ts';
+import { MODEL, type Policy } from './play.ts';
 import { GROUP_SIZE, playGroups, type Played } from './player.ts';
 import { firstStanding, type Standing } from './standing.ts';
 import { train, type Stepped } from './trainer.ts';
+import { weightsFolder } from './weights-folder.ts';
 
 export const BATCH = 32;
 const RATE = 0.1;
@@ -31,6 +32,8 @@ export type LessonOptions = {
   /** Ends it early once the mean reward of each environment was above this lately. */
   readonly goal: number;
   readonly shuffled: boolean;
+  /** Folder of the weights that a trainer elsewhere writes (train.py); null = it trains here. */
+  readonly weights: string | null;
   /** Before each rollout. */
   readonly pace: () => Promise<void>;
   /** Called with each step before its commit. */
@@ -107,6 +110,11 @@ async function attend(
   const lately = meansOf(RECENT_GROUPS);
   const enough = new AbortController();
 
+  const elsewhere = options.weights === null ? null : weightsFolder(options.weights, feed);
+  const latestPolicy = async (): Promise<Policy> => {
+    if (elsewhere !== null) standing = { ...standing, policy: await elsewhere() };
+    return standing.policy;
+  };
   const play = (stopped: AbortSignal): Promise<void> =>
     playGroups(
       {
@@ -115,12 +123,12 @@ async function attend(
         feed,
         environments: ENVIRONMENTS,
         groupPrefix: `${id}/${session}`,
-        latestPolicy: async () => standing.policy,
+        latestPolicy,
         pace: options.pace,
         onGroup: (played) => {
           standing = { ...standing, rollouts: standing.rollouts + GROUP_SIZE };
           lately.add(played);
-          if (lately.allAbove(goal) || standing.rollouts >= maxRollouts) enough.abort();
+          if (lately.allAbove(goal) || standing.rollouts >= maxRollouts || standing.policy.version >= maxSteps) enough.abort();
         },
         maxGroups: Infinity,
         signal: stopped,
@@ -136,23 +144,26 @@ async function attend(
       else if (options.isFinal()) run.end({ status: 'cancelled' });
     }
   };
-  const training = train({
-    feed,
-    policy: standing.policy,
-    adam: standing.adam,
-    checkpoint: standing.checkpoint,
-    loss: dppoKl,
-    rate: RATE,
-    shuffle: options.shuffled ? seededRandom(seed + 1) : null,
-    save: ({ policy, adam, checkpoint }) => options.save?.({ ...standing, policy, adam, checkpoint }),
-    onStep: (stepped) => {
-      const { policy, adam, checkpoint } = stepped;
-      standing = { ...standing, policy, adam, checkpoint };
-      options.onStep?.(stepped, lately.means());
-      if (policy.version >= maxSteps) enough.abort();
-    },
-    signal,
-  });
+  const training =
+    elsewhere !== null
+      ? Promise.resolve()
+      : train({
+          feed,
+          policy: standing.policy,
+          adam: standing.adam,
+          checkpoint: standing.checkpoint,
+          loss: dppoKl,
+          rate: RATE,
+          shuffle: options.shuffled ? seededRandom(seed + 1) : null,
+          save: ({ policy, adam, checkpoint }) => options.save?.({ ...standing, policy, adam, checkpoint }),
+          onStep: (stepped) => {
+            const { policy, adam, checkpoint } = stepped;
+            standing = { ...standing, policy, adam, checkpoint };
+            options.onStep?.(stepped, lately.means());
+            if (policy.version >= maxSteps) enough.abort();
+          },
+          signal,
+        });
   return {
     playing: playing(),
     training,

@@ -1,9 +1,9 @@
 /**
  * Trains a tiny policy on three small environments through a running server, from chance to solved in a minute or two.
  *
- *   node examples/learning/main.ts [--url http://127.0.0.1:7070] [--run learning] [--seed 1] [--steps 150] [--rollouts 6000] [--goal 0.9] [--shuffled]
+ *   node examples/learning/main.ts [--url http://127.0.0.1:7070] [--run learning] [--seed 1] [--steps 150] [--rollouts 6000] [--goal 0.9] [--shuffled] [--weights DIR]
  *
- * --shuffled gives every row the advantage of another: the control, in which nothing is learnt.
+ * --weights: it plays only, with the weights that a trainer elsewhere writes there (train.py). --shuffled gives every row the advantage of another: the control, in which nothing is learnt.
  */
 import { parseArgs } from 'node:util';
 import { systemClock } from '../../base/clock.ts';
@@ -19,6 +19,7 @@ const { values } = parseArgs({
     rollouts: { type: 'string', default: '6000' },
     goal: { type: 'string', default: '0.9' },
     shuffled: { type: 'boolean', default: false },
+    weights: { type: 'string' },
   },
 });
 const stop = new AbortController();
@@ -35,6 +36,7 @@ const lesson = await learn(
     maxRollouts: Number(values.rollouts),
     goal: Number(values.goal),
     shuffled: values.shuffled,
+    weights: values.weights ?? null,
     pace: async () => {},
     onStep: ({ policy, metrics }, lately) => {
       if (policy.version % 10 === 0) console.log(`step ${policy.version}  ${inWords(lately)}  entropy ${metrics.entropy.toFixed(2)}`);

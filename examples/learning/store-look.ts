@@ -19,7 +19,7 @@ export async function waitForServer(url: string, clock: Clock, signal: AbortSign
 /** Whether every event of the log is of `run`, in whatever project. Waits until all of them are stored, so nothing should be recorded meanwhile. */
 export async function holdsOnly(run: string, url: string, clock: Clock, signal: AbortSignal): Promise<boolean> {
   for (;;) {
-    const { lag, partitions } = audit.parse(await json(new URL('/v1/audit', url), { signal }));
+    const { lag, partitions } = audit.parse(await json(await fetch(new URL('/v1/audit', url), { signal })));
     const all = partitions.reduce((sum, { topic, end }) => (topic === 'events' ? sum + end : sum), 0);
     if (all === 0) return true;
     if (lag === 0) return all === (await eventsOf(run, url, signal)).own;
@@ -37,12 +37,14 @@ async function eventsOf(run: string, url: string, signal: AbortSignal): Promise<
     "SELECT countIf(run = {run:String}) AS own, countIf(run IS NULL OR run != {run:String}) AS others FROM events WHERE topic = 'events'";
   const body = JSON.stringify({ query, params: { run }, format: 'json' });
   const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal };
-  const [counted] = count.parse(await json(new URL('/v1/sql', url), init)).data;
+  const answer = await fetch(new URL('/v1/sql', url), init);
+  // a project nobody has recorded into is not there
+  if (answer.status === 404) return { own: 0, others: 0 };
+  const [counted] = count.parse(await json(answer)).data;
   return counted as { own: number; others: number };
 }
 
-async function json(url: URL, init: RequestInit): Promise<unknown> {
-  const answer = await fetch(url, init);
-  if (!answer.ok) throw new Error(`${url.pathname} answered ${answer.status}: ${(await answer.text()).slice(0, 300)}`);
+async function json(answer: Response): Promise<unknown> {
+  if (!answer.ok) throw new Error(`${answer.url} answered ${answer.status}: ${(await answer.text()).slice(0, 300)}`);
   return answer.json();
 }

@@ -36,8 +36,8 @@ export async function train(options: TrainerOptions): Promise<void> {
   const { feed, loss, rate, adam, shuffle, save, onStep, signal } = options;
   let { weights, version } = options.policy;
   const { next, timeline } = await feed.resume(options.checkpoint);
-  // said again after a restart: the process may have died between a commit and its publication
-  await feed.publish(version);
+  // after a restart too: the process may have died between a commit and its publication
+  if ((await feed.policyVersion()) !== version) await feed.publish(version);
   for (let step = next; !signal.aborted; step++) {
     const lease = await feed.lease(step);
     if (lease === null) return;
