@@ -13,7 +13,7 @@ const WINDOW = 5;
 const BIASES = WINDOW * V * V;
 const COPIES_BY_FIRST = BIASES + V;
 const COPIES_BY_SECOND = COPIES_BY_FIRST + V * WINDOW;
-/** 5,146 of them. */
+/** 4,830 of them. */
 export const WEIGHTS = COPIES_BY_SECOND + V * WINDOW;
 
 /** Version 0: every token is equally likely. */
