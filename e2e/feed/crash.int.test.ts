@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { tableFromIPC } from 'apache-arrow';
 import { seededRandom } from '../../base/random.ts';
 import { FEED_CRASH_POINTS } from '../../cli/serve/crash-points.ts';
-import { idOf } from '../../cli/commands/feed/verify-chain.ts';
+import { ChainVerifier } from '../../trainer-feed/verify/verify-chain.ts';
 import { encodeEvent } from '../../events/codec/cbor-encode.ts';
 import type { FeedStatus } from '../../trainer-feed/feed/status.ts';
 import type { Resumed } from '../../trainer-feed/feed/resume.ts';
@@ -224,12 +224,13 @@ describe(`crash campaign of the feed, seed ${SEED}`, () => {
       await working;
       const status = await call<FeedStatus>('GET', '/v1/feeds/f/status');
       assert.equal(trained.n, status.committed);
+      const verifier = new ChainVerifier();
       let previous: string | null = null;
       const rows: string[] = [];
       for (let n = 1; n <= status.committed; n++) {
         const manifest = await call<Manifest>('GET', `/v1/feeds/f/batches/${n}/manifest`);
         assert.equal(manifest.previousId, previous);
-        assert.equal(idOf(manifest), manifest.batchId);
+        assert.deepEqual(verifier.add(manifest), []);
         assert.deepEqual(trained.rows[n - 1], manifest.rows.map(({ rowId }) => rowId).toSorted(), `step ${n}`);
         rows.push(...manifest.rows.map(({ rollout }) => rollout));
         previous = manifest.batchId;

@@ -1,6 +1,9 @@
 /** What a trainer was fed is in SQL: every row of every step joins back to the very tokens it was sent, and a rebuild of all tables says the same. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import { tableFromIPC, type Vector } from 'apache-arrow';
 import { encodeEvent } from '../../events/codec/cbor-encode.ts';
 import { world } from '../../trainer-feed/feed/feed-world.ts';
@@ -81,6 +84,15 @@ describe('the lineage of a feed', () => {
       assert.deepEqual([row.ids, row.mask, row.rank], [was.ids, was.mask, was.rank], row.row_id);
       assert.deepEqual([Number(row.seq_len), Number(row.trained)], [was.ids.length, was.mask.filter(Boolean).length]);
     }
+  });
+
+  test('`tapedeck feed verify --rows` computes every id and every row anew, also of the batch that is leased under another plan', async () => {
+    await call<Leased>('POST', '/v1/feeds/main/leases', { holder: 't', step: 4, world: 2, maxTokens: 64, wait: 0 }).catch(() => null);
+    const main = join(import.meta.dirname, '../../cli/main.ts');
+    const { stdout } = await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', main, 'feed', 'verify', 'main', '--rows', '--json', '--url', server.url]); // prettier-ignore
+    const found = JSON.parse(stdout) as { batches: number; rows: number; wrong: number | null; flaws: unknown[] };
+    assert.deepEqual([found.wrong, found.flaws], [null, []]);
+    assert.ok(found.batches >= 3 && found.rows >= sent.size);
   });
 
   test('batches, drops and metrics are there, the rolled back step is abandoned', async () => {

@@ -8,6 +8,8 @@ export type ReadMicroBatch = {
   /** Length of the padding row, 0 where there is none. */
   readonly padding: number;
   readonly envs: readonly string[];
+  /** One value per row, padding included; null where it is missing or there is no such column. 64-bit integers as numbers. */
+  readonly values: (name: string) => readonly (string | number | null)[];
   /** A per-token column, null where the batch has none. Do not write to it. */
   readonly stream: (name: string) => Int32Array | Uint8Array | Float32Array | null;
   /** One value per token, a copy: the row's advantage on its trained tokens, 0 elsewhere. */
@@ -42,6 +44,8 @@ function readMicroBatch(batch: RecordBatch): ReadMicroBatch {
     offsets,
     padding: isPadded ? (offsets[rows] as number) - (offsets[rows - 1] as number) : 0,
     envs: scalars('env_id').map(String),
+    values: (name) =>
+      scalars(name).map((value) => (typeof value === 'bigint' ? Number(value) : ((value ?? null) as string | number | null))),
     stream,
     advantages: () => {
       const values = spread('advantage', 'advantages', 0);

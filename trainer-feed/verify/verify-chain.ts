@@ -49,35 +49,46 @@ export type Flaw = {
   readonly message: string;
 };
 
-/** All flaws of `manifests`, the batches of one feed in order of n; empty = they hold. The first may be any batch: what came before it is not looked at. */
-export function verifyChain(
-  manifests: readonly unknown[],
-  { maxTimesTrained = 1 }: { readonly maxTimesTrained?: number } = {},
-): readonly Flaw[] {
-  const flaws: Flaw[] = [];
-  const batches: Manifest[] = [];
-  for (const [i, given] of manifests.entries()) {
-    const read = manifest.safeParse(given);
-    if (read.success) batches.push(read.data);
-    else {
-      const [issue] = read.error.issues;
-      flaws.push({ n: null, flaw: 'unreadable', message: `manifest ${i}: ${issue?.path.join('.')}: ${issue?.message}` });
-    }
+type Options = { readonly maxTimesTrained?: number };
+
+/** Takes the manifests of one feed in order of n, one at a time; what they were is not kept, but the ids of their rows. */
+export class ChainVerifier {
+  readonly #maxTimesTrained: number;
+  readonly #trained = new Map<string, number>();
+  #before: Pick<Manifest, 'feed' | 'n' | 'batchId'> | null = null;
+  #seen = 0;
+
+  constructor({ maxTimesTrained = 1 }: Options = {}) {
+    this.#maxTimesTrained = maxTimesTrained;
   }
-  const trained = new Map<string, number>();
-  for (const [i, batch] of batches.entries()) {
-    flaws.push(...flawsOf(batch));
-    const before = batches[i - 1];
-    if (before !== undefined) flaws.push(...linkFlaws(before, batch));
+
+  /** The flaws of the next manifest. The first may be of any batch: what came before it is not looked at. */
+  add(given: unknown): readonly Flaw[] {
+    const read = manifest.safeParse(given);
+    const place = this.#seen++;
+    if (!read.success) {
+      const [issue] = read.error.issues;
+      return [{ n: null, flaw: 'unreadable', message: `manifest ${place}: ${issue?.path.join('.')}: ${issue?.message}` }];
+    }
+    const batch = read.data;
+    const flaws = flawsOf(batch);
+    if (this.#before !== null) flaws.push(...linkFlaws(this.#before, batch));
     else if (batch.n === 1 && batch.previousId !== null) flaws.push({ n: 1, flaw: 'previous', message: 'batch 1 names a batch before it' });
     for (const { rowId } of batch.rows) {
-      const times = (trained.get(rowId) ?? 0) + 1;
-      trained.set(rowId, times);
-      if (times === maxTimesTrained + 1)
-        flaws.push({ n: batch.n, flaw: 'trained_again', message: `row ${rowId} is in more than ${maxTimesTrained} batches` });
+      const times = (this.#trained.get(rowId) ?? 0) + 1;
+      this.#trained.set(rowId, times);
+      if (times === this.#maxTimesTrained + 1)
+        flaws.push({ n: batch.n, flaw: 'trained_again', message: `row ${rowId} is in more than ${this.#maxTimesTrained} batches` });
     }
+    this.#before = batch;
+    return flaws;
   }
-  return flaws;
+}
+
+/** All flaws of `manifests`, the batches of one feed in order of n; empty = they hold. */
+export function verifyChain(manifests: readonly unknown[], options: Options = {}): readonly Flaw[] {
+  const verifier = new ChainVerifier(options);
+  return manifests.flatMap((given) => verifier.add(given));
 }
 
 function flawsOf(batch: Manifest): Flaw[] {
@@ -110,7 +121,7 @@ function flawsOf(batch: Manifest): Flaw[] {
   return flaws;
 }
 
-function linkFlaws(before: Manifest, batch: Manifest): Flaw[] {
+function linkFlaws(before: Pick<Manifest, 'feed' | 'n' | 'batchId'>, batch: Manifest): Flaw[] {
   const { n } = batch;
   if (before.feed !== batch.feed)
     return [{ n, flaw: 'gap', message: `batch ${n} is of feed ${batch.feed}, the one before it of ${before.feed}` }];

@@ -13,7 +13,7 @@ import { readSpec } from './read-spec.ts';
 import { explainText } from './explain-text.ts';
 import { exportPrimeRl } from './export-prime-rl.ts';
 import { listText, statusText, type Listed } from './status-text.ts';
-import { verifyChain } from './verify-chain.ts';
+import { verifyFeed } from './verify-feed.ts';
 
 type Options = { readonly url: string; readonly project: string; readonly json?: boolean };
 type Ask = <T>(path: string, body?: unknown, method?: string) => Promise<T>;
@@ -52,14 +52,25 @@ export function feedCommand(config: Config): Command {
       return options.json === true ? json(manifest) : explainText(manifest);
     }),
   );
-  sub('verify <feed> [n]', 'compute the ids of all batches up to n from their manifests, and compare').action(
-    carried(async (options, ask, feed: string, n?: string) => {
-      const to = n === undefined ? null : wholeNumber(n);
-      const result = await verifyChain(feed, to, (at) => ask<Manifest>(`/${encodeURIComponent(feed)}/batches/${at}/manifest`), () => ask<FeedStatus>(`/${encodeURIComponent(feed)}/status`)); // prettier-ignore
-      if (result.wrong !== null) process.exitCode = 1;
-      return options.json === true ? json(result) : result.text;
-    }),
-  );
+  sub('verify <feed> [n]', 'compute the ids of all batches up to n from their manifests, and compare')
+    .option('--rows', 'read the rows of every batch too, hash them anew and compare')
+    .action(
+      carried<Options & { readonly rows?: boolean }>(async (options, ask, feed: string, n?: string) => {
+        const path = `/${encodeURIComponent(feed)}`;
+        const source = {
+          url: options.url,
+          project: options.project,
+          feed,
+          manifestOf: (at: number) => ask<Manifest>(`${path}/batches/${at}/manifest`),
+          statusOf: () => ask<FeedStatus>(`${path}/status`),
+          specOf: async () => (await ask<{ readonly spec: { readonly maxTimesTrained?: number } }>(path)).spec,
+          clock: systemClock,
+        };
+        const result = await verifyFeed(source, n === undefined ? null : wholeNumber(n), options.rows === true);
+        if (result.wrong !== null) process.exitCode = 1;
+        return options.json === true ? json(result) : result.text;
+      }),
+    );
   sub('resume <feed>', 'rewind a feed to a checkpoint')
     .requiredOption('--holder <name>', 'who trains')
     .option('--to <n>', 'number of the last batch the checkpoint holds')
