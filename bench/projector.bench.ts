@@ -52,7 +52,8 @@ function recording(store: ColumnStore): ColumnStore {
     ping: (signal) => store.ping(signal),
     close: () => store.close(),
     insertNative: async (table, columns, block, options) => {
-      writeFileSync(join(blocks, `${String(n++).padStart(6, '0')}.${table}.${columns.length}`), block);
+      const bytes = block instanceof Uint8Array ? block : Buffer.concat(block);
+      writeFileSync(join(blocks, `${String(n++).padStart(6, '0')}.${table}.${columns.length}`), bytes);
       writeFileSync(join(blocks, `${table}.columns`), columns.join(','));
       await store.insertNative(table, columns, block, options);
     },

@@ -6,12 +6,12 @@ import { answerError, parseException, storeError } from './clickhouse-http-error
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /**
- * POSTs `body` in one write with its length known: no chunked framing, no copy. `url` holds the statement and its settings as parameters.
+ * POSTs `body`, whose pieces follow each other, with its length known: no chunked framing, no copy. `url` holds the statement and its settings as parameters.
  * Resolves when ClickHouse has answered 200; rejects with the ClickHouse error otherwise.
  */
 export function postBody(
   url: URL,
-  body: Uint8Array,
+  body: readonly Uint8Array[],
   options: { agent: Agent; headers: Record<string, string>; signal: AbortSignal },
 ): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -22,7 +22,11 @@ export function postBody(
         method: 'POST',
         agent: options.agent,
         signal: options.signal,
-        headers: { ...options.headers, 'content-length': String(body.byteLength), 'content-type': 'application/octet-stream' },
+        headers: {
+          ...options.headers,
+          'content-length': String(body.reduce((sum, piece) => sum + piece.length, 0)),
+          'content-type': 'application/octet-stream',
+        },
       },
       (response) => {
         const parts: Buffer[] = [];
@@ -43,6 +47,9 @@ export function postBody(
       },
     );
     request.on('error', reject);
-    request.end(body);
+    request.cork();
+    for (const piece of body) request.write(piece);
+    request.uncork();
+    request.end();
   });
 }

@@ -15,7 +15,7 @@ import { answerError, asStoreError } from './clickhouse-http-errors.ts';
 import type { Inbox } from './clickhouse-http-inbox.ts';
 import { findInbox, throughInbox } from './clickhouse-http-inbox.ts';
 import { postBody } from './clickhouse-http-insert.ts';
-import type { ColumnStore, QueryOptions } from './column-store.ts';
+import type { ColumnStore, NativeBlock, QueryOptions } from './column-store.ts';
 
 export type ConnectOptions = {
   readonly url: string;
@@ -45,7 +45,7 @@ const ONE_BLOCK_ONE_PART = {
 
 /** Below, a file costs more than it saves. */
 const INBOX_FROM_BYTES = 256 * 1024;
-const NOTHING = new Uint8Array(0);
+const NOTHING: readonly Uint8Array[] = [];
 const KILL_TIMEOUT_MS = 5_000;
 const PING_TIMEOUT_MS = 5_000;
 /** The engine gives up first, so that its own error arrives before our deadline cuts the connection. */
@@ -114,7 +114,9 @@ class HttpColumnStore implements ColumnStore {
     return { contentType: opened.contentType, body: this.#cancelling(opened, queryId, options.signal) };
   }
 
-  async insertNative(table: string, columns: readonly string[], block: Uint8Array, options: QueryOptions = {}): Promise<void> {
+  async insertNative(table: string, columns: readonly string[], block: NativeBlock, options: QueryOptions = {}): Promise<void> {
+    const pieces = block instanceof Uint8Array ? [block] : block;
+    const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
     await this.#run('write', `an insert into ${table}`, options, async (call, signal) => {
       const names = columns.map(quoteName).join(', ');
       const url = new URL(this.#options.url);
@@ -122,12 +124,12 @@ class HttpColumnStore implements ColumnStore {
       url.searchParams.set('query_id', call.queryId);
       for (const [name, value] of Object.entries({ ...ONE_BLOCK_ONE_PART, ...call.settings })) url.searchParams.set(name, String(value));
       const headers = { ...call.headers, authorization: this.#authorization() };
-      const send = (body: Uint8Array, more = {}): Promise<void> =>
+      const send = (body: readonly Uint8Array[], more = {}): Promise<void> =>
         postBody(url, body, { agent: this.#insertAgent, signal, headers: { ...headers, ...more } });
-      const inbox = block.length < INBOX_FROM_BYTES ? null : await this.#findInbox(headers, signal);
+      const inbox = bytes < INBOX_FROM_BYTES ? null : await this.#findInbox(headers, signal);
       const name = this.#newId();
-      const isStored = inbox !== null && (await throughInbox(inbox, name, block, () => send(NOTHING, { 'x-tapedeck-inbox-file': name })));
-      if (!isStored) await send(block);
+      const isStored = inbox !== null && (await throughInbox(inbox, name, pieces, () => send(NOTHING, { 'x-tapedeck-inbox-file': name })));
+      if (!isStored) await send(pieces);
     });
   }
 

@@ -15,6 +15,9 @@ export type QueryOptions = {
   readonly queryId?: string;
 };
 
+/** The bytes of a block, in one piece or in several that follow each other. */
+export type NativeBlock = Uint8Array | readonly Uint8Array[];
+
 export interface ColumnStore {
   /** Rows as objects, 64-bit integers as strings or bigint per `format_*` settings of the driver (documented there). For results that fit in memory. */
   rows<T>(sql: string, options?: QueryOptions): Promise<T[]>;
@@ -30,7 +33,7 @@ export interface ColumnStore {
    * Inserts one Native block as one part, synchronously, without deduplication (`async_insert=0, deduplicate_insert='disable'`): resolves when stored.
    * Atomic: all rows or none. Inserting the same block again is legal. Errors keep ClickHouse's code in `details.clickhouseCode`.
    */
-  insertNative(table: string, columns: readonly string[], block: Uint8Array, options?: QueryOptions): Promise<void>;
+  insertNative(table: string, columns: readonly string[], block: NativeBlock, options?: QueryOptions): Promise<void>;
 
   /** Runs a statement without a result (DDL, INSERT SELECT, ALTER). */
   command(sql: string, options?: QueryOptions): Promise<void>;

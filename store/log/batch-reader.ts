@@ -54,7 +54,7 @@ export function createBatchReader(database: LogDatabase): BatchReader {
         if (!isReleased) for (const held of used) drop(held);
         isReleased = true;
       };
-      return { records: found, next, end, release };
+      return used.length === 0 ? { records: found, next, end } : { records: found, next, end, release };
     };
     let next = from;
     let left = maxBytes;

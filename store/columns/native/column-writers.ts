@@ -6,6 +6,9 @@
 import { ByteWriter } from '../../../base/byte-writer.ts';
 import { encodeWtf8 } from '../../../events/codec/wtf8.ts';
 
+/** Where the bytes of a column go; they may be kept as a view until the column is written to or cleared. */
+export type BytesSink = { bytes(source: Uint8Array): void };
+
 /** Collects the cells of one column. Buffers are kept over `clear`. */
 export interface ColumnWriter<Cell> {
   append(cell: Cell): void;
@@ -15,7 +18,7 @@ export interface ColumnWriter<Cell> {
   readonly blankBytes: number;
   /** Bytes collected so far. */
   readonly bytes: number;
-  writeTo(out: ByteWriter): void;
+  writeTo(out: BytesSink): void;
   clear(): void;
 }
 
@@ -52,7 +55,7 @@ export class FixedColumn<Cell> implements ColumnWriter<Cell> {
     return this.#cells.length;
   }
 
-  writeTo(out: ByteWriter): void {
+  writeTo(out: BytesSink): void {
     out.bytes(this.#cells.view());
   }
 
@@ -143,7 +146,7 @@ export class StringColumn implements ColumnWriter<string | Uint8Array> {
     return this.#cells.length;
   }
 
-  writeTo(out: ByteWriter): void {
+  writeTo(out: BytesSink): void {
     out.bytes(this.#cells.view());
   }
 

@@ -1,7 +1,7 @@
 /** Columns made of other columns: Nullable and Array. */
 import { ByteWriter } from '../../../base/byte-writer.ts';
 import { DTYPES, PackedArray } from '../../../events/packed-array.ts';
-import { appendFilled, FixedColumn, type ColumnWriter } from './column-writers.ts';
+import { appendFilled, FixedColumn, type BytesSink, type ColumnWriter } from './column-writers.ts';
 
 /** Size of the running end of one list. */
 const END_BYTES = 8;
@@ -47,7 +47,7 @@ export class NullableColumn<Cell> implements ColumnWriter<Cell | null | undefine
     return this.#flags.length + this.#inner.bytes + this.#pending * this.blankBytes;
   }
 
-  writeTo(out: ByteWriter): void {
+  writeTo(out: BytesSink): void {
     this.#flush();
     out.bytes(this.#flags.view());
     this.#inner.writeTo(out);
@@ -127,7 +127,7 @@ export class ArrayColumn<Cell> implements ColumnWriter<ArrayCell<Cell>> {
     return this.#ends.length + this.#inner.bytes + this.#pending * END_BYTES;
   }
 
-  writeTo(out: ByteWriter): void {
+  writeTo(out: BytesSink): void {
     this.#flush();
     out.bytes(this.#ends.view());
     this.#inner.writeTo(out);

@@ -1,7 +1,7 @@
 /** A table as typed columns, and the builder of its Native blocks. */
 import { ByteWriter } from '../../../base/byte-writer.ts';
 import type { CellOf, ColumnType } from './column-types.ts';
-import { appendVarint, varintSize, type ColumnWriter } from './column-writers.ts';
+import { appendVarint, type BytesSink, type ColumnWriter } from './column-writers.ts';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a table may hold columns of any cell type
 export type Columns = Readonly<Record<string, ColumnType<any>>>;
@@ -27,7 +27,9 @@ export interface TableBlock<C extends Columns = Columns> {
   /** Size of the cells so far. */
   readonly bytes: number;
   add(row: RowOf<C>): void;
-  /** The Native block, valid until the next `encode` or `clear`. Throws when there are no rows: an empty block is not inserted. */
+  /** The Native block as views of the cells, which follow each other; valid until the next `add`, `pieces` or `clear`. Throws when there are no rows: an empty block is not inserted. */
+  pieces(): readonly Uint8Array[];
+  /** The same in one piece of its own. */
   encode(): Uint8Array;
   clear(): void;
 }
@@ -36,7 +38,7 @@ type OpenColumn = { readonly name: string; readonly wire: string; readonly write
 
 export function openBlock<C extends Columns>(spec: TableSpec<C>): TableBlock<C> {
   const open: OpenColumn[] = Object.entries(spec.columns).map(([name, type]) => ({ name, wire: type.wire, writer: type.open() }));
-  const out = new ByteWriter(256);
+  const out = new PieceWriter();
   let rows = 0;
   const size = (): number => open.reduce((sum, column) => sum + column.writer.bytes, 0);
   return {
@@ -56,10 +58,12 @@ export function openBlock<C extends Columns>(spec: TableSpec<C>): TableBlock<C> 
       }
       rows++;
     },
-    encode() {
+    pieces() {
       if (rows === 0) throw new RangeError(`no rows for ${spec.name}`);
-      encodeBlock(open, rows, size(), out);
-      return out.view();
+      return piecesOf(open, rows, out);
+    },
+    encode() {
+      return Buffer.concat(this.pieces());
     },
     clear() {
       for (const column of open) column.writer.clear();
@@ -68,16 +72,48 @@ export function openBlock<C extends Columns>(spec: TableSpec<C>): TableBlock<C> 
   };
 }
 
-function encodeBlock(open: readonly OpenColumn[], rows: number, cellBytes: number, out: ByteWriter): void {
-  const names = open.reduce((sum, column) => sum + column.name.length * 3 + column.wire.length + 10, 0);
+function piecesOf(open: readonly OpenColumn[], rows: number, out: PieceWriter): Uint8Array[] {
   out.clear();
-  out.reserve(cellBytes + names + 2 * varintSize(rows) + 10);
-  appendVarint(out, open.length);
-  appendVarint(out, rows);
+  appendVarint(out.small, open.length);
+  appendVarint(out.small, rows);
   for (const column of open) {
-    appendText(out, column.name);
-    appendText(out, column.wire);
+    appendText(out.small, column.name);
+    appendText(out.small, column.wire);
     column.writer.writeTo(out);
+  }
+  return out.done();
+}
+
+/** Below this a copy is cheaper than a piece of its own. */
+const COPY_BELOW = 4096;
+
+/** Keeps large runs of bytes as views and copies small ones together. */
+class PieceWriter implements BytesSink {
+  readonly small = new ByteWriter(4096);
+  #pieces: Uint8Array[] = [];
+  #from = 0;
+
+  clear(): void {
+    this.small.clear();
+    this.#pieces = [];
+    this.#from = 0;
+  }
+
+  bytes(source: Uint8Array): void {
+    if (source.length < COPY_BELOW) return this.small.bytes(source);
+    this.#flush();
+    this.#pieces.push(source);
+  }
+
+  done(): Uint8Array[] {
+    this.#flush();
+    return this.#pieces;
+  }
+
+  /** A buffer that grows leaves the bytes of earlier views where they are. */
+  #flush(): void {
+    if (this.small.length > this.#from) this.#pieces.push(this.small.view().subarray(this.#from));
+    this.#from = this.small.length;
   }
 }
 

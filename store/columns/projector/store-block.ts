@@ -92,8 +92,8 @@ function deadBecause(error: unknown): Decision {
 async function insertAll({ block, store, insert, reached }: Context): Promise<void> {
   const insertOne = async (table: Block['tables'][number]): Promise<void> => {
     if (table.rows === 0) return;
-    const bytes = table.encode();
-    await insert((signal) => store.insertNative(table.name, table.columnNames, bytes, { signal }));
+    const pieces = table.pieces();
+    await insert((signal) => store.insertNative(table.name, table.columnNames, pieces, { signal }));
   };
   const facts = block.tables.filter((table) => table !== block.eventIds && table !== block.logIndex);
   const results = await Promise.allSettled(facts.map(async (table) => insertOne(table).then(() => reached('between-tables'))));
