@@ -88,7 +88,8 @@ async function run(plan: StreamPlan): Promise<StreamReport> {
   const started = performance.now();
   const worker = async (i: number): Promise<void> => {
     // spread over one call, so that streams are not in step
-    await new Promise((resolve) => setTimeout(resolve, ((plan.firstTokenMs + plan.tokens * plan.tokenMs) * i) / plan.streams));
+    const delay = plan.inStep === true ? 0 : ((plan.firstTokenMs + plan.tokens * plan.tokenMs) * i) / plan.streams;
+    await new Promise((resolve) => setTimeout(resolve, delay));
     for (let call = 0; call < plan.calls; call++) await one(plan, agent, ask(i, call, plan.tokens), headersOf(i), seen);
   };
   await Promise.all(Array.from({ length: plan.streams }, (_, i) => worker(i)));

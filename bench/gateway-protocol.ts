@@ -8,6 +8,8 @@ export type StreamPlan = {
   readonly tokens: number;
   readonly firstTokenMs: number;
   readonly tokenMs: number;
+  /** All begin at once instead of spread over the length of a call. */
+  readonly inStep?: boolean;
 };
 
 /** Milliseconds. `late`: how long after it was due a piece arrived; `end`: from the last token due to the end of the answer. */
@@ -22,5 +24,5 @@ export type StreamReport = {
 export type Quantiles = { readonly p50: number; readonly p99: number; readonly max: number };
 
 export type GatewaySaid =
-  | { readonly kind: 'listening'; readonly port: number; readonly key: string }
-  | { readonly kind: 'usage'; readonly cpuMicros: number; readonly rssMb: number; readonly calls: number };
+  { readonly kind: 'listening'; readonly port: number; readonly key: string } | ({ readonly kind: 'usage' } & Usage);
+export type Usage = { readonly cpuMicros: number; readonly rssMb: number };

@@ -96,5 +96,5 @@ const close = kind === 'proxy' ? await serveProxy() : await serveGateway();
 process.on('message', (asked: 'usage' | 'end') => {
   if (asked === 'end') return void close().finally(() => process.exit(0));
   const { user, system } = process.cpuUsage();
-  say({ kind: 'usage', cpuMicros: user + system, rssMb: process.memoryUsage.rss() / 1e6, calls: 0 });
+  say({ kind: 'usage', cpuMicros: user + system, rssMb: process.memoryUsage.rss() / 1e6 });
 });
