@@ -114,6 +114,11 @@ export const ERROR_CODES = {
   sse_event_too_large: { status: 502, retry: false },
   sse_truncated: { status: 502, retry: true },
   token_identity: { status: 500, retry: false },
+  // replays
+  replay_diverged: { status: 409, retry: false },
+  replay_exhausted: { status: 409, retry: false },
+  replay_unavailable: { status: 422, retry: false },
+  rollout_running: { status: 409, retry: false },
   // questions
   sql_refused: { status: 400, retry: false },
   sql_error: { status: 400, retry: false },

@@ -205,6 +205,12 @@ export function environmentVariable(name: string): string | undefined {
   return process.env[name];
 }
 
+/** The environment of a program that a command runs: ours, with some variables of its own. Settings of ours are not handed down. */
+export function programEnvironment(own: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('TAPEDECK_'));
+  return { ...Object.fromEntries(kept), ...own };
+}
+
 /** Variables of tests and tools that share the prefix. */
 const NOT_SETTINGS = new Set([
   'TAPEDECK_REQUIRE',

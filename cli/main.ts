@@ -16,6 +16,10 @@ const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load:
   feed: { about: 'create, watch and explain trainer feeds', load: async () => (await import('./commands/feed/feed.ts')).feedCommand },
   sql: { about: 'ask a question in SQL', load: async () => (await import('./commands/sql.ts')).sqlCommand },
   trace: { about: 'show the graph of one trace', load: async () => (await import('./commands/trace.ts')).traceCommand },
+  replay: {
+    about: 'play what was recorded again, score it again, fork it',
+    load: async () => (await import('./commands/replay/replay.ts')).replayCommand,
+  },
   audit: { about: 'prove that what was accepted is stored', load: async () => (await import('./commands/audit.ts')).auditCommand },
   rebuild: { about: 'build every table again from the log', load: async () => (await import('./commands/rebuild.ts')).rebuildCommand },
   compact: { about: 'give back the disk space of deleted runs', load: async () => (await import('./commands/compact.ts')).compactCommand },

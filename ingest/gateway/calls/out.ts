@@ -15,7 +15,7 @@ export type HarnessOut = {
   /** False when the harness reads slower than this: `onDrain` tells when to go on. */
   write(bytes: Uint8Array): boolean;
   end(bytes?: Uint8Array): void;
-  /** Breaks the connection: the harness sees that the answer is not whole. */
+  /** Breaks the connection behind what was written: the harness sees that the answer is not whole. */
   destroy(): void;
   readonly isGone: boolean;
   /** Headers of a stream that begins by itself when nothing came for long: for answers that are made into a stream only when they are whole. */
@@ -120,7 +120,11 @@ export function createOut(response: ServerResponse, { clock, streams, keepAliveM
     },
     destroy() {
       settle();
-      response.destroy();
+      const { socket } = response;
+      if (socket === null || !response.headersSent) return void response.destroy();
+      // what was written last says why: it must get there first
+      socket.setTimeout(stallMs, () => socket.destroy());
+      socket.destroySoon();
     },
     get isGone() {
       return isDone && !response.writableEnded;
