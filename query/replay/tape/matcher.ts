@@ -68,7 +68,9 @@ export function createMatcher(calls: readonly RecordedCall[], { rules, liveTools
     if (call.request === null) continue;
     for (const { form, byHash } of layers) {
       const hash = keyOf(call.dialect ?? '', form(call.request));
-      byHash.set(hash, [...(byHash.get(hash) ?? []), call]);
+      const same = byHash.get(hash);
+      if (same === undefined) byHash.set(hash, [call]);
+      else same.push(call);
     }
   }
   const use = (call: RecordedCall, hash: string): void => {
