@@ -9,6 +9,7 @@ import { rolloutEventRoutes } from '../../query/operations/rollout-events.ts';
 import { compactRoutes } from '../../query/operations/compact.ts';
 import { rebuildRoutes } from '../../query/operations/rebuild.ts';
 import { analyticsRoutes } from '../../query/routes/analytics.ts';
+import { listRoutes } from '../../query/routes/lists.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
 import { DEFAULT_SQL_LIMITS, type SqlLimits } from '../../query/sql/limits.ts';
@@ -43,6 +44,7 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     await app.register(sqlRoutes, { run: createSqlRunner({ store, limits: sqlLimits(config) }) });
     await app.register(traceRoutes, { store });
     await app.register(analyticsRoutes, { store });
+    await app.register(listRoutes, { store });
     await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
     await app.register(compactRoutes, { store });
     await app.register(auditRoutes, { log, feeds: parts.feeds?.feeds ?? null, store, projector: () => projector?.state() ?? null });

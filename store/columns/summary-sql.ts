@@ -19,9 +19,18 @@ const SELECT_SETTINGS = 'SETTINGS join_use_nulls = 1, least_greatest_legacy_null
 /** What one fact table says about a key: an aggregate per column, and the rows they are taken from. */
 type Source = { readonly columns: Readonly<Record<string, string>>; readonly from: string };
 
-/** The rows of one table that belong to the touched rollouts. */
-function facts(table: string, columns: string, where = ''): string {
-  return `(SELECT ${columns} FROM ${table} FINAL WHERE (${KEY}) IN (SELECT ${KEY} FROM touched)${where === '' ? '' : ` AND ${where}`})`;
+/** Gives the rows of one table that belong to the touched rollouts. */
+type Facts = (table: string, columns: string, where?: string) => string;
+
+/** Facts up to a log position: `before` is a condition on `_partition` and `_offset`; `db` is the back-quoted database of the tables with a dot behind it. */
+export type AsOf = { readonly db: string; readonly before: string; readonly touched: string };
+
+const ALL_FACTS: Facts = (table, columns, where = '') =>
+  `(SELECT ${columns} FROM ${table} FINAL WHERE (${KEY}) IN (SELECT ${KEY} FROM touched)${where === '' ? '' : ` AND ${where}`})`;
+
+function factsBefore({ db, before }: AsOf): Facts {
+  return (table, columns, where = '') =>
+    `(SELECT ${columns} FROM ${db}${table} FINAL WHERE (${KEY}) IN (SELECT ${KEY} FROM touched) AND ${before}${where === '' ? '' : ` AND ${where}`})`;
 }
 
 /** The latest value that is not NULL; all events of a rollout lie in one log partition. */
@@ -58,7 +67,7 @@ function unionOf(key: string, sources: readonly Source[]): string {
 }
 
 /** Sizes of each trace's graph. Leaves are nodes that no stored node has as its parent. */
-function graphs(): Source {
+function graphs(facts: Facts): Source {
   const parents = 'groupUniqArray(assumeNotNull(if(isNull(parent), 4294967295, parent)))';
   return {
     columns: {
@@ -74,7 +83,7 @@ function graphs(): Source {
   };
 }
 
-function exchanges(): Source {
+function exchanges(facts: Facts): Source {
   const columns = 'index, prompt_tokens, completion_tokens, cost, finish_reason, policy_version, policy_version_end';
   return {
     columns: {
@@ -92,7 +101,7 @@ function exchanges(): Source {
 
 const TRACE_FIELDS = ['agent', 'model', 'trainable', 'mirror_of', 'started', 'ok', 'stop_condition', 'truncated', 'ended'];
 
-function traceLife(): Source {
+function traceLife(facts: Facts): Source {
   return {
     columns: {
       ...latestOf(TRACE_FIELDS),
@@ -109,7 +118,7 @@ const ROLLOUT_FIELDS = [
   'parent_rollout', 'fork_trace', 'fork_node', 'mirror_of', 'started', 'ok', 'stop_condition', 'ended', 'cancelled',
 ]; // prettier-ignore
 
-function rolloutLife(): Source {
+function rolloutLife(facts: Facts): Source {
   return {
     columns: {
       ...latestOf(ROLLOUT_FIELDS),
@@ -124,7 +133,7 @@ function rolloutLife(): Source {
  * Sums over the latest reward of each name. A weighted NULL makes the sum NULL and is counted; with weight 0 it is not missed. Rewards of nodes are in
  * no sum.
  */
-function rewardsOf(scopes: string): Source {
+function rewardsOf(facts: Facts, scopes: string): Source {
   const entity = `${KEY}, scope, trace, name`;
   const last =
     `(SELECT ${entity}, tupleElement(last, 1) AS score, tupleElement(last, 2) AS weight FROM ` +
@@ -137,7 +146,7 @@ function rewardsOf(scopes: string): Source {
   };
 }
 
-function errorsOf(where = ''): Source {
+function errorsOf(facts: Facts, where = ''): Source {
   return {
     columns: { errors: 'count()', error_type: 'argMax(type, _offset)' },
     from: facts('errors', `${TRACE_KEY}, type, _offset`, where),
@@ -173,12 +182,20 @@ const TRACE_CELLS: Readonly<Record<string, string>> = {
 
 /** One row per trace of the touched rollouts; `version` is an integer literal. */
 export function traceSummarySql(touched: readonly RolloutKey[], version: string): string {
-  const sources = [graphs(), exchanges(), traceLife(), rewardsOf("'trace'"), errorsOf("trace != ''")];
+  return insertSelect('trace_summary', Object.keys(traceSummary.columns), TRACE_CELLS, traceSource(ALL_FACTS), { touched, version });
+}
+
+/** The rows of `trace_summary` as of a position, for rollouts that `touched` (a SELECT of project, run, rollout) names. */
+export function traceSummaryAsOf(asOf: AsOf): string {
+  return `(WITH touched AS (${asOf.touched}) SELECT ${namedCells(traceSummary.columns, TRACE_CELLS)} FROM ${traceSource(factsBefore(asOf))} ${SELECT_SETTINGS})`;
+}
+
+function traceSource(facts: Facts): string {
+  const sources = [graphs(facts), exchanges(facts), traceLife(facts), rewardsOf(facts, "'trace'"), errorsOf(facts, "trace != ''")];
   const task = facts('rollout_events', `${KEY}, \`group\`, env, task_key, _offset`);
   const rollouts = `(SELECT ${KEY}, ${latest('`group`')} AS \`group\`, ${latest('env')} AS env, ${latest('task_key')} AS task_key FROM ${task} GROUP BY ${KEY})`;
   const join = 'k.project = o.project AND k.run = o.run AND k.rollout = o.rollout';
-  const from = `${unionOf(TRACE_KEY, sources)} AS k LEFT JOIN ${rollouts} AS o ON ${join} WHERE k.trace != ''`;
-  return insertSelect('trace_summary', Object.keys(traceSummary.columns), TRACE_CELLS, from, { touched, version });
+  return `${unionOf(TRACE_KEY, sources)} AS k LEFT JOIN ${rollouts} AS o ON ${join} WHERE k.trace != ''`;
 }
 
 const ROLLOUT_CELLS: Readonly<Record<string, string>> = {
@@ -196,7 +213,22 @@ const ROLLOUT_CELLS: Readonly<Record<string, string>> = {
 
 /** Reads the summaries of the traces, so these are written first. The reward is that of the traces plus the rewards with scope rollout. */
 export function rolloutSummarySql(touched: readonly RolloutKey[], version: string): string {
-  const columns = ['trainable', 'stop_condition', 'truncated', 'started', 'policy_version_min', 'policy_version_max', 'input_tokens', 'output_tokens', 'nodes', 'calls', 'turns', 'branches', 'cost']; // prettier-ignore
+  const traces = ALL_FACTS('trace_summary', `${TRACE_KEY}, ${TRACE_COLUMNS.join(', ')}`);
+  return insertSelect('rollout_summary', Object.keys(rolloutSummary.columns), ROLLOUT_CELLS, rolloutSource(ALL_FACTS, traces), {
+    touched,
+    version,
+  });
+}
+
+/** The rows of `rollout_summary` as of a position, for rollouts that `touched` (a SELECT of project, run, rollout) names. */
+export function rolloutSummaryAsOf(asOf: AsOf): string {
+  const from = rolloutSource(factsBefore(asOf), traceSummaryAsOf(asOf));
+  return `(WITH touched AS (${asOf.touched}) SELECT ${namedCells(rolloutSummary.columns, ROLLOUT_CELLS)} FROM ${from} ${SELECT_SETTINGS})`;
+}
+
+const TRACE_COLUMNS = ['trainable', 'stop_condition', 'truncated', 'started', 'policy_version_min', 'policy_version_max', 'input_tokens', 'output_tokens', 'nodes', 'calls', 'turns', 'branches', 'cost']; // prettier-ignore
+
+function rolloutSource(facts: Facts, traceRows: string): string {
   const sums = ['nodes', 'calls', 'turns', 'branches'];
   const traces: Source = {
     columns: {
@@ -211,13 +243,18 @@ export function rolloutSummarySql(touched: readonly RolloutKey[], version: strin
       // the agent that is trained and began first speaks for the rollout
       trace_stop: "argMinIf(stop_condition, (ifNull(started, toDateTime64('2200-01-01 00:00:00', 6, 'UTC')), trace), isNotNull(stop_condition) AND ifNull(trainable, true))",
     },
-    from: facts('trace_summary', `${TRACE_KEY}, ${columns.join(', ')}`),
+    from: traceRows,
   }; // prettier-ignore
-  const sources = [rolloutLife(), traces, rewardsOf("'trace', 'rollout'"), errorsOf()];
-  return insertSelect('rollout_summary', Object.keys(rolloutSummary.columns), ROLLOUT_CELLS, `${unionOf(KEY, sources)} AS k`, {
-    touched,
-    version,
-  });
+  const sources = [rolloutLife(facts), traces, rewardsOf(facts, "'trace', 'rollout'"), errorsOf(facts)];
+  return `${unionOf(KEY, sources)} AS k`;
+}
+
+/** The cells under the names and with the types that they have in the table. */
+function namedCells(columns: Readonly<Record<string, { readonly sql: string }>>, cells: Readonly<Record<string, string>>): string {
+  return Object.entries(columns)
+    .filter(([name]) => name !== '_version')
+    .map(([name, { sql }]) => `CAST(${cells[name] ?? `k.\`${name}\``}, ${stringLiteral(sql)}) AS \`${name}\``)
+    .join(', ');
 }
 
 function insertSelect(

@@ -1,5 +1,5 @@
 /** Views of rewards, metrics, errors and notes. */
-import { column, finalOf, maybeId, maybeNode, plain, plains, PROJECT_AND_RUN, ROLLOUT, type View } from './view.ts';
+import { before, column, finalOf, maybeId, maybeNode, plain, plains, PROJECT_AND_RUN, ROLLOUT, type View } from './view.ts';
 
 const POSITION = [
   column('partition', 't._partition % 32768', 'log partition of the event'),
@@ -30,10 +30,11 @@ export const rewards: View = {
     column('source_name', 't.last.5', 'who or what gave it'),
     column('source_version', 't.last.6', 'version of the source'),
     column('time', 't.last.7', "producer's clock"),
+    column('id', 't.last.8', 'id of the event that gave it'),
   ],
-  from: ({ db, project }) =>
-    `FROM (SELECT project, run, rollout, scope, trace, _node, name, argMax((\`group\`, score, weight, source_kind, source_name, source_version, time), _offset) AS last ` +
-    `FROM ${db}reward_events FINAL WHERE project = ${project} GROUP BY project, run, rollout, scope, trace, _node, name) AS t`,
+  from: (source) =>
+    `FROM (SELECT project, run, rollout, scope, trace, _node, name, argMax((\`group\`, score, weight, source_kind, source_name, source_version, time, id), _offset) AS last ` +
+    `FROM ${source.db}reward_events FINAL WHERE project = ${source.project}${before(source)} GROUP BY project, run, rollout, scope, trace, _node, name) AS t`,
   example: 'SELECT name, count() AS n, avg(score) AS mean, countIf(score IS NULL) AS missing FROM rewards GROUP BY name ORDER BY name',
 }; // prettier-ignore
 
@@ -70,9 +71,9 @@ export const metrics: View = {
   name: 'metrics',
   about: 'The latest value of each metric per entity. Metrics are logged, not trained on.',
   columns: [...METRIC_ENTITY, column('value', 't.last.1', 'the value; NULL was not measured'), column('time', 't.last.2', "producer's clock")],
-  from: ({ db, project }) =>
+  from: (source) =>
     `FROM (SELECT project, run, rollout, scope, \`group\`, trace, _node, name, argMax((value, time), (_offset, _partition)) AS last ` +
-    `FROM ${db}metric_events FINAL WHERE project = ${project} GROUP BY project, run, rollout, scope, \`group\`, trace, _node, name) AS t`,
+    `FROM ${source.db}metric_events FINAL WHERE project = ${source.project}${before(source)} GROUP BY project, run, rollout, scope, \`group\`, trace, _node, name) AS t`,
   example: 'SELECT scope, name, count() AS n, avg(value) AS mean FROM metrics GROUP BY scope, name ORDER BY scope, name',
 }; // prettier-ignore
 

@@ -1,6 +1,6 @@
 /** The log itself as people see it. */
 import { POSITION_COLUMNS } from './judgement-views.ts';
-import { column, maybeId, plain, plains, type View } from './view.ts';
+import { before, column, maybeId, plain, plains, type View } from './view.ts';
 
 export const events: View = {
   name: 'events',
@@ -22,6 +22,7 @@ export const events: View = {
     plain('bytes', 'size of the record', 'bytes'),
     column('first_offset', 't.first_offset', 'where the event or entity came first, for duplicates and conflicts'),
   ],
-  from: ({ db, project }) => `FROM ${db}log_index AS t FINAL WHERE t.project = ${project} AND t.status != 'deleted'`,
+  from: (source) =>
+    `FROM ${source.db}log_index AS t FINAL WHERE t.project = ${source.project} AND t.status != 'deleted'${before(source, 't.')}`,
   example: 'SELECT type, status, count() AS events, sum(bytes) AS bytes FROM events GROUP BY type, status ORDER BY type, status',
 };

@@ -1,6 +1,7 @@
 /** Views of runs, groups, rollouts and traces: lists read summaries and per-event rows of small tables only. */
 import { knownTime } from '../known-time.ts';
 import {
+  before,
   column,
   finalOf,
   maybeId,
@@ -8,6 +9,7 @@ import {
   plains,
   PROJECT_AND_RUN,
   ROLLOUT,
+  summaryOf,
   TRACE,
   type View,
   type ViewColumn,
@@ -18,10 +20,11 @@ import {
  * Leaves out the mirrors of what is there itself. The innermost list is short (mirrors only) and read by key, as are their originals: a project without
  * mirrors pays for an empty list. A rollout may be the mirror of a trace, where its producer did not know the rollout of the original.
  */
-export function withoutMirrors(of: 'rollout' | 'trace', { db, project }: ViewSource): string {
-  const mirrored = `(SELECT id FROM ${db}ids WHERE project = ${project} AND kind = '${of}_mirror')`;
+export function withoutMirrors(of: 'rollout' | 'trace', source: ViewSource): string {
+  const { db, project } = source;
+  const mirrored = `(SELECT id FROM ${db}ids WHERE project = ${project} AND kind = '${of}_mirror'${before(source)})`;
   const kinds = of === 'trace' ? "'trace'" : "'rollout', 'trace'";
-  const there = `(SELECT id FROM ${db}ids WHERE project = ${project} AND kind IN (${kinds}) AND id GLOBAL IN ${mirrored})`;
+  const there = `(SELECT id FROM ${db}ids WHERE project = ${project} AND kind IN (${kinds}) AND id GLOBAL IN ${mirrored}${before(source)})`;
   return `(isNull(t.mirror_of) OR assumeNotNull(t.mirror_of) GLOBAL NOT IN ${there})`;
 }
 
@@ -37,6 +40,13 @@ function latest(name: string, meaning: string): ViewColumn {
 
 function latestSql(name: string): string {
   return `argMaxIf(t.${name}, (t._offset, t._partition), t.${name} IS NOT NULL)`;
+}
+
+/** Runs that never said anything themselves. */
+function runsOfRollouts(source: ViewSource): string {
+  const { db, project } = source;
+  if (source.before === undefined) return `FROM ${db}rollout_summary WHERE project = ${project}`;
+  return `FROM ${db}ids WHERE project = ${project} AND kind = 'rollout'${before(source)}`;
 }
 
 export const runs: View = {
@@ -55,9 +65,9 @@ export const runs: View = {
     column('status', `multiIf(countIf(t.type = 'run.ended') > 0, ${latestSql('status')}, countIf(t.type = 'run.started') > 0, 'running', NULL)`, 'running, completed, failed or cancelled; NULL when the run itself never said'),
     latest('metrics', 'final metrics of the run as JSON text'),
   ],
-  from: ({ db, project }) =>
-    `FROM (SELECT project, run, type, kind, name, model, config, envs, tags, status, ended, metrics, toNullable(time) AS time, _offset, _partition FROM ${db}run_events FINAL WHERE project = ${project} ` +
-    `UNION ALL SELECT DISTINCT project, run, '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0 FROM ${db}rollout_summary WHERE project = ${project}) AS t GROUP BY t.project, t.run`,
+  from: (source) =>
+    `FROM (SELECT project, run, type, kind, name, model, config, envs, tags, status, ended, metrics, toNullable(time) AS time, _offset, _partition FROM ${source.db}run_events FINAL WHERE project = ${source.project}${before(source)} ` +
+    `UNION ALL SELECT DISTINCT project, run, '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0 ${runsOfRollouts(source)}) AS t GROUP BY t.project, t.run`,
   example: 'SELECT run, kind, name, status, started FROM runs ORDER BY started DESC LIMIT 20',
 }; // prettier-ignore
 
@@ -80,9 +90,9 @@ export const groups: View = {
     column('reward_std', `multiIf(count(t.reward) < 2, NULL, min(t.reward) = max(t.reward), 0., sqrt(arraySum(x -> (x - ${MEAN}) * (x - ${MEAN}), ${SORTED_REWARDS}) / (count(t.reward) - 1)))`, 'standard deviation of these rewards with n - 1; exactly 0 when all are equal'),
     column('solved', 'if(count(t.reward) = 0, NULL, countIf(t.reward >= 1))', 'rollouts with a reward of at least 1'),
   ],
-  from: ({ db, project }) =>
-    `FROM (SELECT project, run, \`group\`, task_key, env, size, sealed_size, sealed, reason, CAST(NULL, 'Nullable(Float64)') AS reward, toUInt64(0) AS rollout_count, _offset, _partition FROM ${db}group_events FINAL WHERE project = ${project} ` +
-    `UNION ALL SELECT project, run, assumeNotNull(\`group\`), NULL, NULL, NULL, NULL, NULL, NULL, reward, 1, 0, 0 FROM ${db}rollout_summary AS t FINAL WHERE project = ${project} AND isNotNull(\`group\`) AND ${withoutMirrors('rollout', { db, project })}) AS t GROUP BY t.project, t.run, t.\`group\``,
+  from: (source) =>
+    `FROM (SELECT project, run, \`group\`, task_key, env, size, sealed_size, sealed, reason, CAST(NULL, 'Nullable(Float64)') AS reward, toUInt64(0) AS rollout_count, _offset, _partition FROM ${source.db}group_events FINAL WHERE project = ${source.project}${before(source)} ` +
+    `UNION ALL SELECT project, run, assumeNotNull(\`group\`), NULL, NULL, NULL, NULL, NULL, NULL, reward, 1, 0, 0 ${summaryOf('rollout_summary')(source)} AND isNotNull(\`group\`) AND ${withoutMirrors('rollout', source)}) AS t GROUP BY t.project, t.run, t.\`group\``,
   example: 'SELECT env, count() AS groups, countIf(solved = 0) AS solved_none, countIf(solved = rollouts) AS solved_all FROM groups GROUP BY env',
 }; // prettier-ignore
 
@@ -132,7 +142,7 @@ export const rollouts: View = {
     plain('traces', 'traces seen so far'),
     ...SIZE_COLUMNS,
   ],
-  from: (source) => `${finalOf('rollout_summary')(source)} AND ${withoutMirrors('rollout', source)}`,
+  from: (source) => `${summaryOf('rollout_summary')(source)} AND ${withoutMirrors('rollout', source)}`,
   example: 'SELECT env, count() AS rollouts, avg(reward) AS reward, avg(output_tokens) AS tokens FROM rollouts GROUP BY env ORDER BY env',
 }; // prettier-ignore
 
@@ -152,7 +162,7 @@ export const traces: View = {
     ...REWARD_COLUMNS,
     ...SIZE_COLUMNS,
   ],
-  from: (source) => `${finalOf('trace_summary')(source)} AND ${withoutMirrors('trace', source)}`,
+  from: (source) => `${summaryOf('trace_summary')(source)} AND ${withoutMirrors('trace', source)}`,
   example: "SELECT agent, count() AS traces, avg(turns) AS turns, countIf(truncated) / count() AS truncated FROM traces GROUP BY agent",
 }; // prettier-ignore
 

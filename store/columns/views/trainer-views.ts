@@ -2,7 +2,7 @@
 import { knownTime } from '../known-time.ts';
 import { ANNOTATION_STREAMS } from '../projections/trainer.ts';
 import { POSITION_COLUMNS } from './judgement-views.ts';
-import { bitNames, column, finalOf, maybeId, maybeNode, plain, plains, PROJECT_AND_RUN, ROLLOUT, TRACE, type View, type ViewSource } from './view.ts'; // prettier-ignore
+import { before, bitNames, column, finalOf, maybeId, maybeNode, plain, plains, PROJECT_AND_RUN, ROLLOUT, TRACE, type View, type ViewSource } from './view.ts'; // prettier-ignore
 
 const FEED = plain('feed', 'feed id');
 const TIMELINE = plain('timeline', 'timeline of the feed: a rewind starts the next one');
@@ -11,8 +11,8 @@ const EXTRA = plain('extra', 'what the producer could not map, as JSON text');
 
 /** The latest event per key, as the tuple `last`. */
 function latestOf(table: string, keys: string, values: string): (source: ViewSource) => string {
-  return ({ db, project }) =>
-    `FROM (SELECT ${keys}, argMax((${values}), (_offset, _partition)) AS last FROM ${db}${table} FINAL WHERE project = ${project} GROUP BY ${keys}) AS t`;
+  return (source) =>
+    `FROM (SELECT ${keys}, argMax((${values}), (_offset, _partition)) AS last FROM ${source.db}${table} FINAL WHERE project = ${source.project}${before(source)} GROUP BY ${keys}) AS t`;
 }
 
 export const policies: View = {
@@ -95,15 +95,16 @@ const first = (value: string, type: string): string => `argMinIf(t.${value}, t._
 const firstTime = (type: string): string => `argMinIf(${knownTime('t.time')}, t._offset, t.type = '${type}')`;
 
 /** Batches of one project, the first decision of each kind counts; a rewind to n abandons later batches of older timelines. */
-function batchRowsOf({ db, project }: ViewSource): string {
-  const rewinds = `(SELECT feed, groupArray((timeline, assumeNotNull(rewound_to))) AS rewinds FROM ${db}feed_events FINAL WHERE project = ${project} AND type = 'feed.rewound' GROUP BY feed)`;
+function batchRowsOf(source: ViewSource): string {
+  const { db, project } = source;
+  const rewinds = `(SELECT feed, groupArray((timeline, assumeNotNull(rewound_to))) AS rewinds FROM ${db}feed_events FINAL WHERE project = ${project} AND type = 'feed.rewound'${before(source)} GROUP BY feed)`;
   return (
     `(SELECT t.project AS project, any(nullIf(t.run, '')) AS run, t.feed AS feed, t.timeline AS timeline, assumeNotNull(t.n) AS n, ` +
     `${first('batch_id', 'batch.cut')} AS batch_id, ${first('algorithm', 'batch.cut')} AS algorithm, ${first('policy_version', 'batch.cut')} AS policy_version, ` +
     `${firstTime('batch.cut')} AS cut, ${firstTime('batch.committed')} AS committed, ${first('step', 'batch.committed')} AS step, ` +
     `argMaxIf(t.plan_id, t._offset, t.type = 'batch.leased' AND t.plan_id IS NOT NULL) AS plan_id, ` +
     `arrayExists(x -> x.1 > timeline AND x.2 < n, any(r.rewinds)) AS abandoned, argMinIf(t.data, t._offset, t.type = 'batch.cut') AS data ` +
-    `FROM (SELECT project, run, feed, timeline, n, type, batch_id, algorithm, policy_version, step, plan_id, data, time, _offset FROM ${db}feed_events FINAL WHERE project = ${project} AND type LIKE 'batch.%') AS t ` +
+    `FROM (SELECT project, run, feed, timeline, n, type, batch_id, algorithm, policy_version, step, plan_id, data, time, _offset FROM ${db}feed_events FINAL WHERE project = ${project} AND type LIKE 'batch.%'${before(source)}) AS t ` +
     `LEFT JOIN ${rewinds} AS r ON t.feed = r.feed GROUP BY t.project, t.feed, t.timeline, t.n)`
   );
 }
@@ -167,9 +168,9 @@ export const batchRows: View = {
     plain('staleness', 'steps between the oldest sampling policy and this step', 'steps'),
   ],
   from: (source) =>
-    `FROM (SELECT project, run, rollout, trace, \`group\`, env, feed, timeline, n, batch_id, row_id, leaf, seq_len, trained, advantage, weights, reward, policy_version_min, policy_version_max, staleness FROM ${source.db}batch_rows FINAL WHERE project = ${source.project}) AS t ` +
+    `FROM (SELECT project, run, rollout, trace, \`group\`, env, feed, timeline, n, batch_id, row_id, leaf, seq_len, trained, advantage, weights, reward, policy_version_min, policy_version_max, staleness FROM ${source.db}batch_rows FINAL WHERE project = ${source.project}${before(source)}) AS t ` +
     `INNER JOIN ${batchRowsOf(source)} AS b ON t.feed = b.feed AND t.timeline = b.timeline AND t.n = b.n AND t.batch_id = b.batch_id ` +
-    `LEFT JOIN (SELECT feed, timeline, n, plan_id, row_id, rank, micro_batch, position FROM ${source.db}batch_places FINAL WHERE project = ${source.project}) AS p ` +
+    `LEFT JOIN (SELECT feed, timeline, n, plan_id, row_id, rank, micro_batch, position FROM ${source.db}batch_places FINAL WHERE project = ${source.project}${before(source)}) AS p ` +
     `ON t.feed = p.feed AND t.timeline = p.timeline AND t.n = p.n AND t.row_id = p.row_id AND b.plan_id = p.plan_id`,
   example: 'SELECT step, count() AS rows, sum(seq_len) AS tokens, avg(advantage) AS advantage FROM batch_rows GROUP BY step ORDER BY step',
   questions: [

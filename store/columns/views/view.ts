@@ -13,6 +13,10 @@ export type ViewSource = {
   readonly db: string;
   /** The project as a string literal: the only project the view can ever show. */
   readonly project: string;
+  /** Only what lay before a log position: a condition on `_partition` and `_offset` of the rows, given the alias in front of them. Absent: all rows. */
+  readonly before?: (alias: string) => string;
+  /** The summaries as they were at that position, as a subquery, in place of the stored ones. */
+  readonly summary?: (table: 'rollout_summary' | 'trace_summary') => string;
 };
 
 export type View = {
@@ -57,7 +61,18 @@ export const TRACE = plain('trace', 'trace id');
 
 /** `FROM table FINAL` of one project. */
 export function finalOf(table: string): (source: ViewSource) => string {
-  return ({ db, project }) => `FROM ${db}${table} AS t FINAL WHERE t.project = ${project}`;
+  return (source) => `FROM ${source.db}${table} AS t FINAL WHERE t.project = ${source.project}${before(source, 't.')}`;
+}
+
+/** ` AND …` where only rows before a position count, else nothing. */
+export function before(source: ViewSource, alias = ''): string {
+  return source.before === undefined ? '' : ` AND ${source.before(alias)}`;
+}
+
+/** `FROM summary` of one project, whose own rows have no position. */
+export function summaryOf(table: 'rollout_summary' | 'trace_summary'): (source: ViewSource) => string {
+  return ({ db, project, summary }) =>
+    `FROM ${summary === undefined ? `${db}${table} AS t FINAL` : `${summary(table)} AS t`} WHERE t.project = ${project}`;
 }
 
 /** The statement behind a view. LEFT JOINs inside give NULL for what is not there. */
