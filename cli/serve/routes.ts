@@ -10,6 +10,7 @@ import { compactRoutes } from '../../query/operations/compact.ts';
 import { rebuildRoutes } from '../../query/operations/rebuild.ts';
 import { analyticsRoutes } from '../../query/routes/analytics.ts';
 import { listRoutes } from '../../query/routes/lists.ts';
+import { searchRoutes } from '../../query/routes/search.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
 import { DEFAULT_SQL_LIMITS, type SqlLimits } from '../../query/sql/limits.ts';
@@ -45,6 +46,7 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     await app.register(traceRoutes, { store });
     await app.register(analyticsRoutes, { store });
     await app.register(listRoutes, { store });
+    await app.register(searchRoutes, { store });
     await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
     await app.register(compactRoutes, { store });
     await app.register(auditRoutes, { log, feeds: parts.feeds?.feeds ?? null, store, projector: () => projector?.state() ?? null });

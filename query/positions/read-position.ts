@@ -18,9 +18,14 @@ export async function storedPosition(store: ColumnStore, options: QueryOptions):
 
 /** Everything whose summaries are written. */
 export async function summarisedPosition(store: ColumnStore, options: QueryOptions): Promise<LogPosition> {
+  return positionOfTask(store, SUMMARIES_TASK, options);
+}
+
+/** How far a task that follows the projector has come. */
+export async function positionOfTask(store: ColumnStore, task: string, options: QueryOptions): Promise<LogPosition> {
   const sql =
     'SELECT _partition AS partition, toUInt64(max(_offset) + 1) AS next FROM progress WHERE task = {task:String} GROUP BY _partition ORDER BY partition';
-  return vector(await store.rows<Row>(sql, { ...options, params: { task: SUMMARIES_TASK } }));
+  return vector(await store.rows<Row>(sql, { ...options, params: { task } }));
 }
 
 /**

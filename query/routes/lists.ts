@@ -1,5 +1,5 @@
 /** `GET /v1/<resource>` and one row by its id, for every resource of the table in query/lists/resources.ts. */
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { TapedeckError } from '../../base/errors.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
@@ -12,10 +12,10 @@ import { readList, SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
 import { readOne } from '../lists/read-one.ts';
 import type { Resource } from '../lists/resource.ts';
 import { RESOURCES } from '../lists/resources.ts';
-import { abortedWith } from '../operations/client-gone.ts';
 import { positionText } from '../positions/log-position.ts';
 import { readAsOf } from './as-of-parameter.ts';
-import { badRequest, replyError } from './error-reply.ts';
+import { answer } from './answer.ts';
+import { badRequest } from './error-reply.ts';
 
 export const MAX_PAGE = 1_000;
 export const MAX_MARKERS = 5_000;
@@ -81,13 +81,4 @@ function split<S extends z.ZodObject>(schema: S, request: FastifyRequest): { set
   if (!parsed.success) throw badRequest(parsed.error);
   const rest = Object.fromEntries(Object.entries(query).filter(([name]) => !Object.hasOwn(schema.shape, name)));
   return { settings: parsed.data, rest };
-}
-
-/** Runs a question and answers it, or its failure, in the one shape of all failures. */
-export async function answer(reply: FastifyReply, work: (signal: AbortSignal) => Promise<unknown>): Promise<FastifyReply> {
-  try {
-    return await reply.header('cache-control', 'no-store').send(await work(abortedWith(reply)));
-  } catch (error) {
-    return replyError(reply, error);
-  }
 }

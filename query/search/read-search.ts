@@ -1,0 +1,128 @@
+/** Full-text search over messages, through the word index that follows the other tables by seconds. */
+import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
+import { cursorText, readCursor, type QueryIdentity } from '../lists/cursor.ts';
+import { SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
+import { Params } from '../lists/sql-params.ts';
+import { positionText, type LogPosition } from '../positions/log-position.ts';
+import { positionOfTask } from '../positions/read-position.ts';
+import { fragmentsOf, hitsIn, type Fragment } from './highlight.ts';
+import { readTerms, termsSql } from './search-terms.ts';
+
+export type SearchRequest = {
+  readonly project: string;
+  readonly q: string;
+  readonly run?: string | undefined;
+  readonly rollout?: string | undefined;
+  readonly trace?: string | undefined;
+  readonly roles: readonly string[];
+  /** Case as written, or also in lower case, upper case and capitalised. */
+  readonly isExact: boolean;
+  readonly limit: number;
+  readonly chars: number;
+  readonly cursor?: string | undefined;
+};
+
+export type SearchHit = {
+  readonly run: string;
+  readonly rollout: string;
+  readonly trace: string;
+  readonly index: number;
+  readonly role: string;
+  /** Hits in the text, or in the part of it that was looked through. */
+  readonly hits: number;
+  readonly fragments: readonly Fragment[];
+  /** Bytes of the whole text. */
+  readonly bytes: string;
+  /** True when only the first MiB was looked through for hits to show. */
+  readonly cut: boolean;
+};
+
+export type SearchAnswer = {
+  /** The log position up to which messages are indexed. */
+  readonly asOf: string;
+  readonly count?: { readonly value: string; readonly exact: boolean };
+  readonly hits: readonly SearchHit[];
+  readonly next: string | null;
+};
+
+const BOUNDED_COUNT = 1_000;
+const SHOWN_BYTES = 1024 * 1024;
+const FRAGMENTS = 3;
+const KEY = ['run', 'rollout', 'trace', 'index'] as const;
+
+/** Hits come in the order of run, rollout, trace and node. Errors: `bad_request`, `invalid_cursor`, and those of the store. */
+export async function search(store: ColumnStore, request: SearchRequest, signal: AbortSignal): Promise<SearchAnswer> {
+  const options: QueryOptions = { signal, timeoutMs: TIMEOUT_MS, settings: SETTINGS };
+  const identity = identityOf(request);
+  const cursor = request.cursor === undefined ? null : readCursor(request.cursor, identity, KEY.length);
+  const position = cursor?.position ?? (await positionOfTask(store, 'search', options));
+  const [rows, count] = await Promise.all([
+    readHits(store, request, position, cursor?.after.map(([, text]) => text) ?? null, options),
+    cursor === null ? countHits(store, request, position, options) : undefined,
+  ]);
+  const page = rows.slice(0, request.limit);
+  const last = rows.length > request.limit ? page.at(-1) : undefined;
+  const terms = readTerms(request.q);
+  return {
+    asOf: positionText(position),
+    ...(count === undefined ? {} : { count }),
+    hits: page.map(({ text: stored, bytes, ...row }) => {
+      const text = Number(bytes) > SHOWN_BYTES ? stored.replace(/\ufffd$/, '') : stored; // the cut may have gone through a character
+      const hits = hitsIn(text, terms, request.isExact);
+      const fragments = fragmentsOf(text, hits, { chars: request.chars, most: FRAGMENTS });
+      return { ...row, hits: hits.length, fragments, bytes: String(bytes), cut: Number(bytes) > SHOWN_BYTES };
+    }),
+    next: last === undefined ? null : cursorText(identity, position, KEY.map((name) => [0, String(last[name])] as const)),
+  };
+} // prettier-ignore
+
+type Row = { run: string; rollout: string; trace: string; index: number; role: string; text: string; bytes: string };
+
+async function readHits(
+  store: ColumnStore,
+  request: SearchRequest,
+  position: LogPosition,
+  after: readonly string[] | null,
+  options: QueryOptions,
+): Promise<Row[]> {
+  const params = new Params();
+  const where = conditions(request, position, params);
+  if (after !== null) {
+    const places = after.map((text, at) => params.add(text, at === 3 ? 'UInt32' : 'String'));
+    const steps = KEY.map((name, at) => [`\`${name}\``, places[at] as string] as const);
+    where.push(steps.reduceRight((rest, [name, place]) => (rest === '' ? `${name} > ${place}` : `(${name} >= ${place} AND (${name} > ${place} OR ${rest}))`), ''));
+  }
+  const sql =
+    `SELECT run, rollout, trace, \`index\`, role, substring(t.text, 1, ${SHOWN_BYTES}) AS text, length(t.text) AS bytes FROM node_search AS t FINAL ` +
+    `WHERE ${where.join(' AND ')} ORDER BY run, rollout, trace, \`index\` LIMIT ${params.add(request.limit + 1, 'UInt32')}`;
+  return store.rows<Row>(sql, { ...options, params: params.values() });
+} // prettier-ignore
+
+async function countHits(
+  store: ColumnStore,
+  request: SearchRequest,
+  position: LogPosition,
+  options: QueryOptions,
+): Promise<{ value: string; exact: boolean }> {
+  const params = new Params();
+  const sql = `SELECT count() AS n FROM (SELECT 1 FROM node_search AS t FINAL WHERE ${conditions(request, position, params).join(' AND ')} LIMIT ${BOUNDED_COUNT + 1})`;
+  const [row] = await store.rows<{ n: string }>(sql, { ...options, params: params.values() });
+  const found = Number(row?.n ?? 0);
+  return { value: String(Math.min(found, BOUNDED_COUNT)), exact: found <= BOUNDED_COUNT };
+}
+
+function conditions(request: SearchRequest, position: LogPosition, params: Params): string[] {
+  const where = [`project = ${params.add(request.project, 'String')}`];
+  for (const name of ['run', 'rollout', 'trace'] as const) {
+    const value = request[name];
+    if (value !== undefined) where.push(`${name} = ${params.add(value, 'String')}`);
+  }
+  if (request.roles.length > 0) where.push(`role IN ${params.add(request.roles, 'Array(String)')}`);
+  where.push(`_offset < arrayElement(${params.add([...position.events], 'Array(UInt64)')}, _partition + 1)`);
+  where.push(termsSql(readTerms(request.q), request.isExact, params));
+  return where;
+}
+
+function identityOf({ project, q, run, rollout, trace, roles, isExact }: SearchRequest): QueryIdentity {
+  return { resource: 'search', project, filter: JSON.stringify([q, run, rollout, trace, [...roles].toSorted(), isExact]), sort: '' };
+}
