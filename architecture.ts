@@ -35,6 +35,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   ingest: ['fastify', '@fastify/swagger', '@fastify/swagger-ui', 'prom-client', 'zod'],
   // cephes: the distributions behind intervals and tests
   query: ['fastify', 'zod', 'cephes'],
+  'query/tokens': ['apache-arrow'],
   'trainer-feed': ['fastify', 'zod', 'apache-arrow'],
   cli: ['commander', 'cli-progress', 'fastify', '@fastify/cors', 'pino', 'prom-client', 'zod', '@fastify/swagger', '@fastify/swagger-ui'],
 };

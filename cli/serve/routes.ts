@@ -9,6 +9,7 @@ import { rolloutEventRoutes } from '../../query/operations/rollout-events.ts';
 import { compactRoutes } from '../../query/operations/compact.ts';
 import { rebuildRoutes } from '../../query/operations/rebuild.ts';
 import { analyticsRoutes } from '../../query/routes/analytics.ts';
+import { graphRoutes } from '../../query/routes/graphs.ts';
 import { listRoutes } from '../../query/routes/lists.ts';
 import { searchRoutes } from '../../query/routes/search.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
@@ -47,6 +48,7 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     await app.register(analyticsRoutes, { store });
     await app.register(listRoutes, { store });
     await app.register(searchRoutes, { store });
+    await app.register(graphRoutes, { store });
     await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
     await app.register(compactRoutes, { store });
     await app.register(auditRoutes, { log, feeds: parts.feeds?.feeds ?? null, store, projector: () => projector?.state() ?? null });

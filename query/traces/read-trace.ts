@@ -36,16 +36,16 @@ const UNKNOWN_DATABASE = 81;
 const TIMEOUT_MS = 30_000;
 const SETTINGS = { max_result_bytes: 256 * 1024 * 1024, max_memory_usage: 2 * 1024 ** 3, readonly: 1 };
 
-type Place = { readonly run: string; readonly rollout: string };
+export type Place = { readonly run: string; readonly rollout: string };
 type Ask = <T>(sql: string, params?: SqlParams) => Promise<T[]>;
 
 /** The graph of a trace and a window of its nodes. Errors: not_found, bad_request (ambiguous id), and those of the store. */
 export async function readTrace(store: ColumnStore, request: WindowRequest): Promise<TraceAnswer> {
   const { project, trace, from, limit } = request;
-  const place = await locate(store, request);
+  const place = await locateTrace(store, request);
   const options = optionsOf(request, place);
   const ask: Ask = (sql, params = {}) => store.rows(sql, { ...options, params: { ...options.params, ...params } });
-  const forest = buildForest(await readSkeleton(store, options));
+  const forest = buildForest(await readSkeleton(store, request, place));
   const { index } = forest.skeleton;
   const start = index.findIndex((node) => node >= from);
   const window = start < 0 ? index.subarray(index.length) : index.subarray(start, start + limit);
@@ -103,9 +103,9 @@ export async function readBranchTokens(
   request: TraceRequest & { readonly leaf: number; readonly encoding: 'base64' | 'arrays' },
 ): Promise<BranchTokens> {
   const { project, trace, leaf, encoding } = request;
-  const place = await locate(store, request);
+  const place = await locateTrace(store, request);
   const options = optionsOf(request, place);
-  const forest = buildForest(await readSkeleton(store, options));
+  const forest = buildForest(await readSkeleton(store, request, place));
   const path = pathTo(forest, leaf);
   if (path === undefined) throw noNode(trace, leaf, forest);
   const tokens = tokensOf(forest, path);
@@ -123,7 +123,7 @@ export async function readBranchTokens(
   return { project, ...place, trace, leaf, path, ...joinStreams(streams, encoding) };
 }
 
-function noNode(trace: string, leaf: number, forest: Forest): TapedeckError {
+export function noNode(trace: string, leaf: number, forest: Forest): TapedeckError {
   const leaves = forest.leaves.slice(0, 20);
   return new TapedeckError(
     'not_found',
@@ -134,7 +134,7 @@ function noNode(trace: string, leaf: number, forest: Forest): TapedeckError {
   );
 }
 
-async function locate(store: ColumnStore, { project, trace, run, signal }: TraceRequest): Promise<Place> {
+export async function locateTrace(store: ColumnStore, { project, trace, run, signal }: TraceRequest): Promise<Place> {
   const rows = await placesOf(store, project, trace, signal);
   const places = run === undefined ? rows : rows.filter((row) => row.run === run);
   const [place, ...others] = places;
@@ -165,21 +165,23 @@ async function placesOf(store: ColumnStore, project: string, trace: string, sign
   }
 }
 
-function optionsOf({ project, trace, signal }: TraceRequest, place: Place): QueryOptions {
+export function optionsOf({ project, trace, signal }: TraceRequest, place: Place): QueryOptions {
   return { database: projectDatabase(project), params: { ...place, trace }, settings: SETTINGS, timeoutMs: TIMEOUT_MS, signal };
 }
 
-async function readSkeleton(store: ColumnStore, options: QueryOptions): Promise<Skeleton> {
-  const rows = new RowBinary(await bytesOf(store, SKELETON, options));
-  const index: number[] = [];
-  const parent: number[] = [];
-  const tokens: number[] = [];
-  while (!rows.isAtEnd) {
-    index.push(rows.uint32());
-    parent.push(rows.uint32());
-    tokens.push(rows.uint64());
+/** The shape of a trace, from the narrow table of nodes: three words a node. */
+export async function readSkeleton(store: ColumnStore, request: TraceRequest, place: Place): Promise<Skeleton> {
+  const { database: _, ...options } = optionsOf(request, place);
+  const bytes = await bytesOf(store, SKELETON, { ...options, params: { ...options.params, project: request.project } });
+  const words = new Uint32Array(new Uint8Array(bytes).buffer);
+  const size = words.length / 3;
+  const skeleton = { index: new Uint32Array(size), parent: new Uint32Array(size), tokens: new Float64Array(size) };
+  for (let row = 0; row < size; row++) {
+    skeleton.index[row] = words[row * 3] as number;
+    skeleton.parent[row] = words[row * 3 + 1] as number;
+    skeleton.tokens[row] = words[row * 3 + 2] as number;
   }
-  return { index: Uint32Array.from(index), parent: Uint32Array.from(parent), tokens: Float64Array.from(tokens) };
+  return skeleton;
 }
 
 async function readStreams(store: ColumnStore, options: QueryOptions, fetch: StreamFetch): Promise<NodeStreams[]> {
@@ -199,7 +201,7 @@ async function readStreams(store: ColumnStore, options: QueryOptions, fetch: Str
   return found;
 }
 
-async function bytesOf(store: ColumnStore, sql: string, options: QueryOptions): Promise<Uint8Array> {
+export async function bytesOf(store: ColumnStore, sql: string, options: QueryOptions): Promise<Uint8Array> {
   const { body } = await store.stream(sql, 'RowBinary', options);
   const parts: Uint8Array[] = [];
   for await (const part of body) parts.push(part);

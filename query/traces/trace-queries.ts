@@ -11,8 +11,8 @@ const preview = (column: string): string => `if({chars:UInt32} = 0, ${column}, s
 /** Where a trace is: more than one row when runs share the id. */
 export const PLACES = `SELECT DISTINCT run, rollout FROM ids WHERE kind = 'trace' AND id = {trace:String} ORDER BY run, rollout LIMIT 100`;
 
-/** RowBinary: index UInt32, parent UInt32 (4294967295 = none), tokens UInt64. */
-export const SKELETON = `SELECT toUInt32(index), ifNull(toUInt32(parent), 4294967295), ifNull(tokens, 0) FROM nodes WHERE ${IN_TRACE} ORDER BY index`;
+/** RowBinary of the table itself, which is narrow, not of the view: index, parent (4294967295 = none) and tokens, UInt32 each. */
+export const SKELETON = `SELECT index, ifNull(parent, 4294967295), toUInt32(ifNull(tokens, 0)) FROM nodes FINAL WHERE project = {project:String} AND ${IN_TRACE} ORDER BY index`;
 
 /** RowBinary: index UInt32, token_ids, mask, logprobs, of all nodes of a range. */
 export const STREAMS_BETWEEN = `SELECT toUInt32(index), token_ids, mask, logprobs FROM nodes WHERE ${IN_TRACE} AND index BETWEEN {first:UInt32} AND {last:UInt32} ORDER BY index`;
@@ -21,12 +21,16 @@ export const STREAMS_OF = `SELECT toUInt32(index), token_ids, mask, logprobs FRO
 
 export const SUMMARY = `SELECT agent, model, trainable, ok, stop_condition, truncated, reward, turns, calls, input_tokens, output_tokens, ${micros('started')}, ${micros('ended')} FROM traces WHERE ${IN_TRACE} LIMIT 1`;
 
-export const NODES = `SELECT n.index AS index, n.parent AS parent, n.role AS role, n.sampled AS sampled, n.tokens AS tokens, n.sampled_tokens AS sampled_tokens,
+const NODE_CELLS = `SELECT n.index AS index, n.parent AS parent, n.role AS role, n.sampled AS sampled, n.tokens AS tokens, n.sampled_tokens AS sampled_tokens,
   ${preview('n.text')} AS text, ${preview('n.reasoning')} AS reasoning,
   CAST(arrayMap(c -> (c.1, c.2, ${preview('c.3')}), n.tool_calls), 'Array(Tuple(id String, name String, arguments String))') AS tool_calls,
   n.fork_reason AS fork_reason, n.call AS call, n.policy_version AS policy_version, toUnixTimestamp64Micro(n.time) AS time,
   greatest(ifNull(lengthUTF8(n.text), 0), ifNull(lengthUTF8(n.reasoning), 0), arrayMax(arrayMap(c -> lengthUTF8(c.3), arrayConcat([('', '', '')], n.tool_calls)))) AS longest
-FROM nodes AS n WHERE ${IN_TRACE} AND n.index BETWEEN ${IN_WINDOW} ORDER BY n.index`;
+FROM nodes AS n WHERE ${IN_TRACE}`;
+
+export const NODES = `${NODE_CELLS} AND n.index BETWEEN ${IN_WINDOW} ORDER BY n.index`;
+/** The same of nodes by name. */
+export const NODES_OF = `${NODE_CELLS} AND n.index IN ({nodes:Array(UInt32)}) ORDER BY n.index`;
 
 export const CALLS = `SELECT index, node, model, finish_reason, prompt_tokens, completion_tokens, policy_version, ${micros('started')}, ${micros('ended')}, retry_of, error_type, error_message
 FROM calls WHERE ${IN_TRACE} AND (node IS NULL OR node BETWEEN ${IN_WINDOW}) ORDER BY index LIMIT {most:UInt32}`;
