@@ -9,7 +9,9 @@ import { rolloutEventRoutes } from '../../query/operations/rollout-events.ts';
 import { compactRoutes } from '../../query/operations/compact.ts';
 import { rebuildRoutes } from '../../query/operations/rebuild.ts';
 import { analyticsRoutes } from '../../query/routes/analytics.ts';
+import { curveRoutes } from '../../query/routes/curves.ts';
 import { graphRoutes } from '../../query/routes/graphs.ts';
+import { lineageRoutes } from '../../query/routes/lineage.ts';
 import { listRoutes } from '../../query/routes/lists.ts';
 import { searchRoutes } from '../../query/routes/search.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
@@ -49,6 +51,8 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     await app.register(listRoutes, { store });
     await app.register(searchRoutes, { store });
     await app.register(graphRoutes, { store });
+    await app.register(curveRoutes, { store });
+    await app.register(lineageRoutes, { store });
     await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
     await app.register(compactRoutes, { store });
     await app.register(auditRoutes, { log, feeds: parts.feeds?.feeds ?? null, store, projector: () => projector?.state() ?? null });

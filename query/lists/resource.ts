@@ -3,7 +3,7 @@ import type { View } from '../../store/columns/views/view.ts';
 import type { Field } from './field.ts';
 
 export type ResourceName =
-  | 'runs' | 'envs' | 'tasks' | 'groups' | 'rollouts' | 'traces' | 'nodes' | 'calls' | 'tools' | 'rewards' | 'errors' | 'policies' | 'steps' | 'batches' | 'notes'; // prettier-ignore
+  | 'runs' | 'envs' | 'tasks' | 'groups' | 'rollouts' | 'traces' | 'nodes' | 'calls' | 'tools' | 'rewards' | 'errors' | 'policies' | 'steps' | 'batches' | 'notes' | 'metrics' | 'batch_rows'; // prettier-ignore
 
 export type Resource = {
   readonly name: ResourceName;

@@ -1,8 +1,8 @@
 /** The one table of resources behind `GET /v1/<resource>`: routes, validation, OpenAPI and docs/rest.md derive from it. */
-import { errors, notes, rewards } from '../../store/columns/views/judgement-views.ts';
+import { errors, metricsHistory, notes, rewards } from '../../store/columns/views/judgement-views.ts';
 import { groups, rollouts, runs, traces } from '../../store/columns/views/run-views.ts';
 import { calls, nodes, tools } from '../../store/columns/views/trace-views.ts';
-import { batches, policies, trainerSteps } from '../../store/columns/views/trainer-views.ts';
+import { batches, batchRows, policies, trainerSteps } from '../../store/columns/views/trainer-views.ts';
 import { envs, tasks } from './aggregate-views.ts';
 import { computed, fieldsOf, type Field } from './field.ts';
 import type { Resource } from './resource.ts';
@@ -274,6 +274,37 @@ export const RESOURCES: readonly Resource[] = [
     key: ['run', 'id'],
     sort: ['run', 'id'],
     fetch: '/notes/:id',
+    isSummary: false,
+    ...NONE,
+  },
+  {
+    name: 'metrics',
+    one: 'metric event',
+    about: 'Every metric event, also those that a later one of the same name replaced: the points of a curve over time.',
+    view: metricsHistory,
+    fields: fieldsOf(metricsHistory, {
+      ...IN_RUN, group: 'string?', rollout: 'string?', trace: 'string?', node: 'int?', scope: 'string', name: 'string', value: 'float?', id: 'string', time: 'time',
+      extra: '+json?',
+    }),
+    key: ['run', 'id'],
+    sort: ['run', 'id'],
+    fetch: '/metrics/:id',
+    isSummary: false,
+    ...NONE,
+  },
+  {
+    name: 'batch_rows',
+    one: 'row of a batch',
+    about: batchRows.about,
+    view: batchRows,
+    fields: fieldsOf(batchRows, {
+      run: 'string?', rollout: 'string', trace: 'string', group: 'string?', env: 'string', feed: 'string', timeline: 'long', n: 'long', batch_id: 'string', policy_version: 'long?',
+      step: 'long?', abandoned: 'bool', row_id: 'string', leaf: 'int', rank: 'int?', micro_batch: 'int?', position: 'int?', seq_len: 'long?', trained: 'long?',
+      advantage: 'float?', reward: 'float?', policy_version_min: 'long?', policy_version_max: 'long?', staleness: 'float?', weights: '+json?',
+    }),
+    key: ['feed', 'timeline', 'n', 'row_id'],
+    sort: ['feed', 'timeline', 'n', 'row_id'],
+    fetch: '/batch_rows/:row_id',
     isSummary: false,
     ...NONE,
   },

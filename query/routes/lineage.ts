@@ -1,0 +1,53 @@
+/** `GET /v1/lineage/…`: from a step to tokens, and from a node back to steps. */
+import type { FastifyPluginAsync } from 'fastify';
+import { z } from 'zod';
+import { DEFAULT_PROJECT } from '../../events/envelope.ts';
+import { entityId } from '../../events/fields.ts';
+import type { ColumnStore } from '../../store/columns/column-store.ts';
+import { readNode, readRow, readStep } from '../lineage/read-lineage.ts';
+import { parsed } from '../operations/parsed.ts';
+import { answer } from './answer.ts';
+
+const project = entityId.default(DEFAULT_PROJECT);
+const whole = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+export const stepQuery = z.strictObject({ project, run: entityId.optional(), feed: entityId.optional() });
+export const rowQuery = z.strictObject({ project, feed: entityId.optional(), timeline: whole.optional(), n: whole.optional() });
+export const nodeQuery = z.strictObject({ project, run: entityId.optional() });
+const stepParams = z.object({ step: whole });
+const rowParams = z.object({ row: z.string().min(1).max(1_024) });
+const nodeParams = z.object({ trace: entityId, index: z.coerce.number().int().min(0).max(0xffff_fffe) });
+
+const RAW = { validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify } as const;
+const json = (schema: z.ZodType): object => z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+
+function schemaOf(operationId: string, summary: string, params: z.ZodType, query: z.ZodType): object {
+  return { operationId, summary, tags: ['query'], params: json(params), querystring: json(query) };
+}
+
+export const lineageRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> = async (app, { store }) => {
+  app.get(
+    '/v1/lineage/steps/:step',
+    { schema: schemaOf('lineage_step', 'The batches a step trained on', stepParams, stepQuery), ...RAW },
+    (request, reply) =>
+      answer(reply, (signal) =>
+        readStep(store, { ...parsed(stepQuery, request.query), step: parsed(stepParams, request.params).step, signal }),
+      ),
+  );
+  app.get(
+    '/v1/lineage/rows/:row',
+    { schema: schemaOf('lineage_row', 'The tokens of the nodes a row is made of', rowParams, rowQuery), ...RAW },
+    (request, reply) =>
+      answer(reply, (signal) =>
+        readRow(store, { ...parsed(rowQuery, request.query), rowId: parsed(rowParams, request.params).row, signal }),
+      ),
+  );
+  app.get(
+    '/v1/traces/:trace/nodes/:index/lineage',
+    { schema: schemaOf('lineage_node', 'The steps that trained a node', nodeParams, nodeQuery), ...RAW },
+    (request, reply) =>
+      answer(reply, (signal) => {
+        const { trace, index } = parsed(nodeParams, request.params);
+        return readNode(store, { ...parsed(nodeQuery, request.query), trace, node: index, signal });
+      }),
+  );
+};
