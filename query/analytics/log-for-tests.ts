@@ -7,10 +7,15 @@ import { formatPosition } from './as-of.ts';
 
 const PARTITIONS = 3;
 
+/** An event where it lies; partitions as the store numbers them. */
+export type Placed = { readonly draft: Draft; readonly partition: number; readonly offset: number };
+
 export type TestLog = {
   /** Appends and stores events; answers the position behind them. */
   append(drafts: readonly Draft[], project?: string): Promise<string>;
   position(): string;
+  /** Everything appended so far, in the order it was appended. */
+  readonly events: readonly Placed[];
 };
 
 /** The same rollout always lies in the same partition, as in a real log. */
@@ -22,10 +27,12 @@ function partitionOf({ rollout, group, run }: Draft): number {
 
 export function testLog(store: ColumnStore): TestLog {
   const next = new Map<number, number>();
+  const events: Placed[] = [];
   let seed = 1;
   const position = (): string => formatPosition(new Map([...next].map(([partition, offset]) => [partition, offset - 1])));
   return {
     position,
+    events,
     append: async (drafts, project = 'default') => {
       const stored = drafts.map((draft) => {
         const isFeed = EVENT_TYPES[draft.type].topic === 'feeds';
@@ -33,6 +40,7 @@ export function testLog(store: ColumnStore): TestLog {
         const key = isFeed ? 32_768 : partition;
         const offset = next.get(key) ?? 0;
         next.set(key, offset + 1);
+        events.push({ draft, partition: key, offset });
         return storeEvent(draft, { project, partition, offset, seed: seed++ });
       });
       const block = await insertEvents(store, stored);

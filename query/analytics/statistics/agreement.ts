@@ -17,7 +17,7 @@ export function rankCorrelation(xs: readonly number[], ys: readonly number[]): n
 
 function ranksOf(values: readonly number[]): number[] {
   const order = values.map((value, place) => ({ value, place })).toSorted((a, b) => a.value - b.value);
-  const ranks = Array.from({ length: values.length }, () => 0);
+  const ranks = values.map(() => 0);
   for (let from = 0; from < order.length;) {
     let to = from;
     while (to < order.length && order[to]?.value === order[from]?.value) to++;
