@@ -20,6 +20,8 @@ const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load:
     about: 'play what was recorded again, score it again, fork it',
     load: async () => (await import('./commands/replay/replay.ts')).replayCommand,
   },
+  report: { about: 'eval statistics of a run, compared and gated', load: async () => (await import('./commands/report.ts')).reportCommand },
+  diff: { about: 'two rollouts side by side', load: async () => (await import('./commands/diff.ts')).diffCommand },
   audit: { about: 'prove that what was accepted is stored', load: async () => (await import('./commands/audit.ts')).auditCommand },
   rebuild: { about: 'build every table again from the log', load: async () => (await import('./commands/rebuild.ts')).rebuildCommand },
   compact: { about: 'give back the disk space of deleted runs', load: async () => (await import('./commands/compact.ts')).compactCommand },
