@@ -1,8 +1,10 @@
 /** What a server answers beside ingest: each route comes with the role that can carry it out. */
 import type { FastifyInstance } from 'fastify';
 import type { Clock } from '../../base/clock.ts';
+import type { Random } from '../../base/random.ts';
 import type { Registry } from 'prom-client';
 import { registerHealth, type ReadyCheck } from '../../ingest/http/health.ts';
+import { clickHouseRoutes } from '../../query/clickhouse/endpoint.ts';
 import { auditRoutes } from '../../query/operations/audit.ts';
 import { deadLetterRetryRoutes, deadLetterRoutes } from '../../query/operations/dead-letters.ts';
 import { rolloutEventRoutes } from '../../query/operations/rollout-events.ts';
@@ -17,14 +19,16 @@ import { searchRoutes } from '../../query/routes/search.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
 import { DEFAULT_SQL_LIMITS, type SqlLimits } from '../../query/sql/limits.ts';
+import { createQuerySlots } from '../../query/sql/query-slots.ts';
 import { createSqlRunner } from '../../query/sql/run-sql.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
+import { ensureProject } from '../../store/columns/views/ensure-project.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
 import type { FeedService } from '../../trainer-feed/server/feed-service.ts';
 import { feedRoutes } from '../../trainer-feed/server/routes.ts';
 import type { Config, Role } from '../config.ts';
 import type { Rebuild } from '../../query/operations/rebuild.ts';
-import type { Columns } from './columns.ts';
+import { projectOptions, type Columns } from './columns.ts';
 import type { ProjectorChild } from './projector-child.ts';
 
 type Parts = {
@@ -34,6 +38,7 @@ type Parts = {
   readonly columns: Columns;
   readonly projector: ProjectorChild | null;
   readonly clock: Clock;
+  readonly random: Random;
   readonly rebuild: Rebuild;
   readonly registry: Registry;
   readonly checks: readonly ReadyCheck[];
@@ -45,7 +50,11 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
   const { store } = columns;
   const has = (role: Role): boolean => config.roles.includes(role);
   if (has('query')) {
-    await app.register(sqlRoutes, { run: createSqlRunner({ store, limits: sqlLimits(config) }) });
+    const limits = sqlLimits(config);
+    const slots = createQuerySlots(limits.concurrent);
+    const ensure = async (project: string): Promise<void> => void (await ensureProject(store, project, projectOptions(config)));
+    await app.register(sqlRoutes, { run: createSqlRunner({ store, limits, slots }) });
+    await app.register(clickHouseRoutes, { store, limits, slots, ensureProject: ensure, clock: parts.clock, random: parts.random });
     await app.register(traceRoutes, { store });
     await app.register(analyticsRoutes, { store });
     await app.register(listRoutes, { store });

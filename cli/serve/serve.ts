@@ -82,8 +82,8 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<Pick<S
     await life.open('tombstones and producers', () => keepTombstones({ columns, tombstones, producers, clock, random, logger }), (k) => k.close()); // prettier-ignore
   }
   const rebuild = rebuildWith({ config, columns, projector, partitions: log.partitions });
-  await registerRoutes(app, { config, log, blobs, columns, projector, clock, registry, checks, rebuild, feeds });
   const isEmpty = config.log === 'embedded' && (await log.positions()).every(({ end }) => end === 0);
+  await registerRoutes(app, { config, log, blobs, columns, projector, clock, random, registry, checks, rebuild, feeds });
   await app.listen({ host: config.host, port: config.port });
   const address = app.addresses()[0];
   const port = address === undefined || typeof address === 'string' ? config.port : address.port;

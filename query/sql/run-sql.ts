@@ -4,18 +4,15 @@
  * session of its own, read only and capped, with the database of the project as the current one. Text that was checked is the text that runs.
  */
 import { TapedeckError } from '../../base/errors.ts';
-import type { Result } from '../../base/result.ts';
 import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
-import { projectDatabase, PROJECT_DATABASE_PREFIX } from '../../store/columns/project-database.ts';
-import { stringLiteral } from '../../store/columns/sql-literal.ts';
-import { parseAst } from './ast-tree.ts';
-import { checkNames, checkParameters, classify, forbiddenClause, tokensOf } from './canonical-text.ts';
+import { projectDatabase } from '../../store/columns/project-database.ts';
+import { classify } from './canonical-text.ts';
+import { canonicalText, guardSelect } from './checked-query.ts';
 import { FORMAT_SETTINGS, SQL_FORMATS } from './formats.ts';
 import type { SqlFormat } from './formats.ts';
-import { checkSelect } from './guard.ts';
-import { limitsFor, MAX_QUERY_BYTES, PARSE_SETTINGS, querySettings } from './limits.ts';
+import { limitsFor, PARSE_SETTINGS, querySettings } from './limits.ts';
 import type { SqlAccount, SqlLimits } from './limits.ts';
-import { createQuerySlots } from './query-slots.ts';
+import { createQuerySlots, type QuerySlots } from './query-slots.ts';
 import { explainSqlError, refusal } from './sql-error.ts';
 
 export type SqlRequest = {
@@ -32,41 +29,54 @@ export type SqlRequest = {
 /** `body` fails with a TapedeckError when the query breaks off; ending the iteration cancels the query. */
 export type SqlAnswer = { readonly body: AsyncIterable<Uint8Array>; readonly mediaType: string };
 
+/** What limits and errors need to know of a request. */
+export type Asked = Pick<SqlRequest, 'query' | 'project' | 'account' | 'signal'>;
+
+export type SqlRunnerOptions = {
+  readonly store: ColumnStore;
+  readonly limits: SqlLimits;
+  /** Shared with other ways to ask; default: slots of its own. */
+  readonly slots?: QuerySlots;
+};
+
 export type SqlRunner = (request: SqlRequest) => Promise<SqlAnswer>;
 
 /** Runs queries over `store`. Errors: sql_refused, sql_error, query_timeout, result_too_large, bad_request, not_found, overloaded, and those of the store. */
-export function createSqlRunner(options: { readonly store: ColumnStore; readonly limits: SqlLimits }): SqlRunner {
-  const { store } = options;
-  const slots = createQuerySlots(options.limits.concurrent);
+export function createSqlRunner(options: SqlRunnerOptions): SqlRunner {
+  const slots = options.slots ?? createQuerySlots(options.limits.concurrent);
   return async (request) => {
-    const { account = null } = request;
-    const limits = limitsFor(options.limits, account);
-    const giveBack = slots.take(account);
-    const release = (): void => {
-      giveBack();
-      request.signal.removeEventListener('abort', release);
-    };
-    request.signal.addEventListener('abort', release, { once: true });
-    try {
-      const answer = await open(store, limits, request);
-      return { ...answer, body: counted(answer.body, request, limits, release) };
-    } catch (error) {
-      release();
-      throw explainSqlError(error, request.query, limits, request.project);
-    }
+    const limits = limitsFor(options.limits, request.account ?? null);
+    return bounded(slots, limits, request, () => open(options.store, limits, request));
   };
+}
+
+/** Opens an answer within a slot, which is given back when the answer has ended, failed, or been given up. */
+export async function bounded<A extends SqlAnswer>(
+  slots: QuerySlots,
+  limits: SqlLimits,
+  request: Asked,
+  work: () => Promise<A>,
+): Promise<A> {
+  const giveBack = slots.take(request.account ?? null);
+  const release = (): void => {
+    giveBack();
+    request.signal.removeEventListener('abort', release);
+  };
+  request.signal.addEventListener('abort', release, { once: true });
+  try {
+    const answer = await work();
+    return { ...answer, body: counted(answer.body, request, limits, release) };
+  } catch (error) {
+    release();
+    throw explainSqlError(error, request.query, limits, request.project);
+  }
 }
 
 /**
  * Passes the answer on and counts its bytes: the engine's own limits on results miss rows made by arrayJoin on the outermost level.
  * `done` is called once it has ended, failed or been given up.
  */
-async function* counted(
-  body: AsyncIterable<Uint8Array>,
-  request: SqlRequest,
-  limits: SqlLimits,
-  done: () => void,
-): AsyncGenerator<Uint8Array> {
+async function* counted(body: AsyncIterable<Uint8Array>, request: Asked, limits: SqlLimits, done: () => void): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   try {
     for await (const chunk of body) {
@@ -96,26 +106,15 @@ async function open(store: ColumnStore, limits: SqlLimits, request: SqlRequest):
     return { body, mediaType: format.mediaType };
   };
 
-  const { canonical, databases } = await canonicalText(store, query, base);
-  const statement = classify(canonical);
+  const canonical = await canonicalText(store, query, base);
+  const statement = classify(canonical.text);
   if (statement.kind === 'show-tables') return run(SHOW_TABLES, { database });
   if (statement.kind === 'describe') return run(DESCRIBE, { database, table: statement.table });
   if (statement.kind === 'other') {
     throw refusal({ code: 'sql_refused', field: statement.name, message: OTHER_STATEMENT(statement.name) }, query);
   }
-  const clause = forbiddenClause(canonical);
-  if (clause) throw refusal({ code: 'sql_refused', field: clause.clause, message: `${clause.clause} is refused: ${clause.remedy}` }, query);
-  const tokens = tokensOf(canonical);
-  required(checkNames(tokens.quotedNames), query);
-  required(checkParameters(tokens.parameters, request.params), query);
-  const lines = await store.rows<{ explain: string }>(`EXPLAIN AST ${canonical}\nFORMAT Null`, {
-    ...base,
-    params: request.params,
-    database,
-  });
-  const tree = required(parseAst(lines.flatMap((row) => row.explain.split('\n'))), query);
-  required(checkSelect(tree, { databases: new Set(databases) }), query);
-  return run(canonical, request.params);
+  await guardSelect(store, canonical, { query, params: request.params, database, base });
+  return run(canonical.text, request.params);
 }
 
 /** Trusted statements in place of SHOW TABLES and DESCRIBE: only names of the project's own views come out. */
@@ -124,31 +123,3 @@ const DESCRIBE =
   'SELECT name, type, comment FROM system.columns WHERE database = {database:String} AND table = {table:String} ORDER BY position';
 const OTHER_STATEMENT = (name: string): string =>
   `${name} is refused: only SELECT, SHOW TABLES and DESCRIBE <view> may run; the store is written through events only`;
-
-async function canonicalText(store: ColumnStore, query: string, base: QueryOptions): Promise<{ canonical: string; databases: string[] }> {
-  if (Buffer.byteLength(query) > MAX_QUERY_BYTES) {
-    throw new TapedeckError('bad_request', `the query is longer than ${MAX_QUERY_BYTES} bytes: pass long lists as params`, {
-      details: { limit: MAX_QUERY_BYTES },
-    });
-  }
-  if (!query.isWellFormed())
-    throw new TapedeckError('invalid_utf8', 'the query holds half of a surrogate pair: it must be well-formed Unicode');
-  const text = stringLiteral(query);
-  const [row] = await store.rows<{ canonical: string; valid: number; databases: string[] }>(
-    `SELECT formatQuery(${text}) AS canonical, isValidUTF8(canonical) AS valid, ` +
-      `(SELECT groupArray(name) FROM system.databases WHERE NOT startsWith(name, '${PROJECT_DATABASE_PREFIX}')) AS databases`,
-    base,
-  );
-  if (row === undefined) throw new TapedeckError('internal', 'the engine did not format the query');
-  if (row.valid !== 1) {
-    throw new TapedeckError('sql_refused', "a string of the query is not UTF-8: write such bytes as unhex('ff')", {
-      details: { refused: 'bytes' },
-    });
-  }
-  return row;
-}
-
-function required<T>(result: Result<T>, query: string): T {
-  if (!result.ok) throw refusal(result.error, query);
-  return result.value;
-}

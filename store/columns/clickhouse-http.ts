@@ -15,7 +15,7 @@ import { answerError, asStoreError } from './clickhouse-http-errors.ts';
 import type { Inbox } from './clickhouse-http-inbox.ts';
 import { findInbox, throughInbox } from './clickhouse-http-inbox.ts';
 import { postBody } from './clickhouse-http-insert.ts';
-import type { ColumnStore, NativeBlock, QueryOptions } from './column-store.ts';
+import type { ColumnStore, NativeBlock, QueryOptions, ResultStream } from './column-store.ts';
 
 export type ConnectOptions = {
   readonly url: string;
@@ -82,7 +82,7 @@ export function connectColumns(options: ConnectOptions): ColumnStore {
   return new HttpColumnStore(options, client, newAgent());
 }
 
-type Opened = { readonly body: AsyncIterable<Uint8Array>; readonly contentType: string; readonly cut: (reason: Error) => void };
+type Opened = ResultStream & { readonly cut: (reason: Error) => void };
 
 class HttpColumnStore implements ColumnStore {
   readonly #options: ConnectOptions;
@@ -105,13 +105,13 @@ class HttpColumnStore implements ColumnStore {
     });
   }
 
-  async stream(sql: string, format: string, options: QueryOptions = {}): Promise<{ body: AsyncIterable<Uint8Array>; contentType: string }> {
+  async stream(sql: string, format: string, options: QueryOptions = {}): Promise<ResultStream> {
     const queryId = options.queryId ?? this.#newId();
     // Our deadline covers the time to the first bytes; from then on `max_execution_time` bounds the query and the reader sets the pace.
     const opened = await this.#run('read', 'the first bytes of a result', { ...options, queryId }, (call, signal) =>
       this.#open(sql, format, options, call, signal),
     );
-    return { contentType: opened.contentType, body: this.#cancelling(opened, queryId, options.signal) };
+    return { contentType: opened.contentType, summary: opened.summary, body: this.#cancelling(opened, queryId, options.signal) };
   }
 
   async insertNative(table: string, columns: readonly string[], block: NativeBlock, options: QueryOptions = {}): Promise<void> {
@@ -176,6 +176,7 @@ class HttpColumnStore implements ColumnStore {
     return {
       body: checkedBody(result.stream, header('x-clickhouse-exception-tag')),
       contentType: header('content-type') ?? 'application/octet-stream',
+      summary: header('x-clickhouse-summary') ?? null,
       cut: (reason) => void result.stream.destroy(reason),
     };
   }

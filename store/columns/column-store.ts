@@ -17,17 +17,19 @@ export type QueryOptions = {
 
 /** The bytes of a block, in one piece or in several that follow each other. */
 export type NativeBlock = Uint8Array | readonly Uint8Array[];
+export type ResultStream = {
+  readonly body: AsyncIterable<Uint8Array>;
+  readonly contentType: string;
+  /** The engine's own account of the query (`X-ClickHouse-Summary`, JSON); true for an answer that it could hold back, all zeros for others. */
+  readonly summary: string | null;
+};
 
 export interface ColumnStore {
   /** Rows as objects, 64-bit integers as strings or bigint per `format_*` settings of the driver (documented there). For results that fit in memory. */
   rows<T>(sql: string, options?: QueryOptions): Promise<T[]>;
 
   /** The result as a stream of bytes in `format`, with back-pressure; destroying the stream cancels the query. */
-  stream(
-    sql: string,
-    format: string,
-    options?: QueryOptions,
-  ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly contentType: string }>;
+  stream(sql: string, format: string, options?: QueryOptions): Promise<ResultStream>;
 
   /**
    * Inserts one Native block as one part, synchronously, without deduplication (`async_insert=0, deduplicate_insert='disable'`): resolves when stored.

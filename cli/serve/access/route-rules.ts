@@ -8,7 +8,7 @@ export type RouteRule = {
   /** anyone: no key. gateway: the route checks keys of its own kind (those of rollouts and runs). Else the least role. */
   readonly who: 'anyone' | 'gateway' | KeyRole;
   /**
-   * Where the request names its project: that of the key is put there when it names none, another one is refused. items: each event is judged by itself. none: the answer
+   * Where the request names its project: that of the key is put there when it names none, another one is refused. key: the route itself takes it from the key. items: each event is judged by itself. none: the answer
    * belongs to no project. default: always the project `default`. server: all projects, so the key must be one for all (`*`).
    */
   readonly project: 'query' | 'body' | 'items' | 'key' | 'default' | 'none' | 'server';
@@ -33,6 +33,13 @@ export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   'GET /v1/runs/:run/rollouts': read('query'),
   'GET /v1/rollouts/:rollout/events': read('query'),
   'POST /v1/rollouts/events': read('body'),
+  // ClickHouse's own interface
+  'GET /clickhouse/ping': ANYONE,
+  'GET /clickhouse/replicas_status': ANYONE,
+  'GET /clickhouse': read('key'),
+  'GET /clickhouse/': read('key'),
+  'POST /clickhouse': read('key'),
+  'POST /clickhouse/': read('key'),
   // events; each is judged by its own project and type
   'POST /v1/events': write('items'),
   '* /v1/events': write('none'),
