@@ -35,6 +35,7 @@ function microBatchOf(rows: readonly Row[], sampler: Float64Array, rlWeights: re
     offsets,
     padding: 0,
     envs: rows.map(() => ''),
+    values: () => rows.map(() => null),
     stream: (name) => streams[name] ?? null,
     advantages,
     temperatures: () => new Float32Array(ids.length),
