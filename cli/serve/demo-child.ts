@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import type { Clock } from '../../base/clock.ts';
-import { paths, ROLES, type Config } from '../config.ts';
+import { isLoopback, paths, ROLES, type Config } from '../config.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../examples/learning/demo.ts', import.meta.url));
 /** It ends within a second or two: the rollouts of a group, and what is not sent yet. */
@@ -19,11 +19,16 @@ export type DemoChild = {
   close(): Promise<void>;
 };
 
-/** On a store of this machine, with everything in one process, where nothing was ever recorded, or where the demo was under way. */
+/** On a store where nothing was ever recorded, or where the demo was under way, of a server that somebody tries out. */
 export function playsDemo(config: Config, server: { readonly isEmpty: boolean }): boolean {
-  if (!config.demo || config.log !== 'embedded' || config.clickhouseUrl !== undefined) return false;
-  if (!ROLES.every((role) => config.roles.includes(role)) || !existsSync(PROGRAM)) return false;
-  return server.isEmpty || isUnderWay(standingOf(config));
+  return config.demo && isTriedOut(config) && existsSync(PROGRAM) && (server.isEmpty || isUnderWay(standingOf(config)));
+}
+
+/** Everything on one machine and in one process, for nobody else: no API keys, no TLS. */
+function isTriedOut(config: Config): boolean {
+  const { log, clickhouseUrl, roles, host, tlsCert, requireKeys } = config;
+  const isPrivate = isLoopback(host) && tlsCert === undefined && !requireKeys && !existsSync(paths(config).keys);
+  return isPrivate && log === 'embedded' && clickhouseUrl === undefined && ROLES.every((role) => roles.includes(role));
 }
 
 function standingOf(config: Config): string {
