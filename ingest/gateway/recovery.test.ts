@@ -1,6 +1,7 @@
 /** The log is the only store: what a gateway knows after a restart, after states left memory, and when the log cannot take what it should. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startFakeEngine, type FakeEngine } from '../../e2e/fake-engine/engine.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import { openGateway, type Made, type TestGateway, type TestGatewayOptions } from './gateway-under-test.ts';
@@ -177,6 +178,34 @@ describe('when the log cannot', () => {
     };
     assert.equal((await gateway.post(CHAT, ask, bearer(made))).status, 200);
     assert.deepEqual(await parents(made.trace), [null, 0]);
+  });
+
+  test('store fast: on a disk that takes half a second for each write, 60 streams flow meanwhile and end when they are stored, in order', async () => {
+    await open();
+    const made = await Promise.all(Array.from({ length: 12 }, () => gateway.rollout()));
+    let writing = 0;
+    gateway.tap = async () => {
+      writing++;
+      await sleep(500);
+      writing--;
+    };
+    let flowed = 0;
+    const stored = async (trace: string): Promise<number> => (await gateway.eventsOf('call.recorded', trace)).length;
+    const stream = async (one: Made, content: string): Promise<void> => {
+      const body = JSON.stringify({ model: 'toy', stream: true, messages: [{ role: 'user', content }] });
+      const headers = { 'content-type': 'application/json', ...bearer(one) };
+      const response = await fetch(gateway.url + CHAT, { method: 'POST', body, headers });
+      let text = '';
+      for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
+        text += Buffer.from(chunk).toString();
+        if (!text.includes('[DONE]') && writing > 0) flowed++;
+      }
+      assert.match(text, /\[DONE\]/);
+      assert.ok((await stored(one.trace)) > 0);
+    };
+    await Promise.all(Array.from({ length: 60 }, (_, i) => stream(made[i % made.length] as Made, `${i} + 1`)));
+    assert.ok(flowed > 0, 'streams stood still while the disk wrote');
+    for (const { trace } of made) assert.deepEqual((await indices(trace)).toSorted(), [0, 1, 2, 3, 4]);
   });
 
   test('store in time, no harness is told an end; what was pending is stored first when it can again, once', async () => {

@@ -5,6 +5,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../../base/clock.ts';
 import { encodeSseComment } from '../sse/sse-encoder.ts';
+import { writeChunk } from './write-chunk.ts';
 
 export type HarnessOut = {
   /** Status and headers, once. A stream has no `content-length`. */
@@ -92,6 +93,10 @@ export function createOut(response: ServerResponse, { clock, streams, keepAliveM
     out.onGone(reason);
     if (reason === 'stalled') response.destroy();
   };
+  const onDrained = (): void => {
+    fullSinceMs = null;
+    out.onDrain();
+  };
   const out: HarnessOut = {
     head(status, headers) {
       isStream = headers['content-length'] === undefined;
@@ -108,8 +113,13 @@ export function createOut(response: ServerResponse, { clock, streams, keepAliveM
     write(bytes) {
       if (isDone) return true;
       lastWriteMs = clock.monotonicMs();
-      if (response.write(bytes)) return true;
-      fullSinceMs ??= lastWriteMs;
+      if (fullSinceMs !== null) {
+        // its end is waited for already
+        response.write(bytes);
+        return false;
+      }
+      if (writeChunk(response, bytes, onDrained)) return true;
+      fullSinceMs = lastWriteMs;
       return false;
     },
     end(bytes) {
@@ -133,10 +143,6 @@ export function createOut(response: ServerResponse, { clock, streams, keepAliveM
     onDrain: () => {},
     onGone: () => {},
   };
-  response.on('drain', () => {
-    fullSinceMs = null;
-    out.onDrain();
-  });
   response.on('close', () => leave('disconnected'));
   response.on('error', () => leave('disconnected'));
   streams.add(ticking);
