@@ -1,16 +1,17 @@
 /**
  * The whole path on one machine: `tapedeck serve` as a user starts it, a load generator beside it, until every event can be asked for in SQL. Prints accepted and
  * queryable events per second, CPU per event of each process, acknowledgements, bytes on disk, resident memory, and how soon an acknowledged event is visible.
- * Run: node bench/pipeline.bench.ts [--rate 5000] [--seconds 60] [--encoding cbor|json-numbers|json-base64] [--visible] [--json]
+ * Run: node bench/pipeline.bench.ts [--rate 5000] [--seconds 60] [--encoding cbor|json-numbers|json-base64] [--visible] [--settle 0] [--json]
+ * With --settle the bytes on disk are measured once more after so many seconds: merges go on after a load, and what was merged stays for a minute.
  */
 import { execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { engineOf, projectorOf, startServer, temporaryFolder, type TestServer } from '../e2e/server.ts';
+import { startServer, temporaryFolder } from '../e2e/server.ts';
 import type { Encoding, LoadPlan, LoadReport } from './ingest-protocol.ts';
+import { processesOf, storedEvents, usageOf, type Usage } from './process-usage.ts';
 import { visibleLatencies } from './visible.ts';
 
 const { values } = parseArgs({
@@ -19,36 +20,26 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '60' },
     encoding: { type: 'string', default: 'cbor' },
     visible: { type: 'boolean', default: false },
+    settle: { type: 'string', default: '0' },
     json: { type: 'boolean', default: false },
   },
 });
 const rate = values.rate === 'max' ? null : Number(values.rate);
 const seconds = Number(values.seconds);
 
-type Usage = { cpu: number; rss: number; anonymous: number };
-
-function usageOf(pid: number): Usage {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  const kib = (name: string): number => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0);
-  return { cpu: (Number(fields[11]) + Number(fields[12])) * 10_000, rss: kib('VmRSS') / 1024, anonymous: kib('RssAnon') / 1024 };
-}
-
-function processesOf(server: TestServer): Record<'server' | 'engine' | 'projector', number> {
-  return { server: server.pid, engine: engineOf(server), projector: projectorOf(server) };
-}
-
-async function stored(url: string): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  return Number(/tapedeck_projector_events\{status="stored"\} (\d+)/.exec(text)?.[1] ?? 0);
-}
-
 function kilobytes(path: string): number {
   return Number(execFileSync('du', ['-sk', path]).toString().split('\t')[0]);
 }
 
+async function settled(events: number): Promise<Record<string, number>> {
+  const wait = Number(values.settle);
+  if (wait === 0) return {};
+  await sleep(wait * 1000);
+  return { [`table bytes/event after ${wait} s`]: tableBytes() / events };
+}
+
 const folder = temporaryFolder('pipeline');
+const tableBytes = (): number => 1024 * kilobytes(join(folder.path, 'engine', 'store'));
 const server = await startServer({ TAPEDECK_DATA: folder.path, TAPEDECK_LOG_LEVEL: 'warn' });
 try {
   await server.ready();
@@ -68,8 +59,8 @@ try {
   generator.send(plan);
   const visible = values.visible ? visibleLatencies(server.url, seconds) : null;
   const [sent] = (await once(generator, 'message')) as [LoadReport];
-  const atEnd = await stored(server.url);
-  while ((await stored(server.url)) < sent.events) await sleep(250); // each look costs the server milliseconds
+  const atEnd = await storedEvents(server.url);
+  while ((await storedEvents(server.url)) < sent.events) await sleep(250); // each look costs the server milliseconds
   const drained = (performance.now() - started) / 1000;
   const usage = Object.fromEntries(names.map((name) => [name, usageOf(pids[name])])) as Record<keyof typeof pids, Usage>;
   const cpu = (name: keyof typeof pids): number => (usage[name].cpu - (before[name] ?? 0)) / sent.events;
@@ -85,13 +76,14 @@ try {
     'of it server': cpu('server'),
     'of it projector': cpu('projector'),
     'of it engine': cpu('engine'),
-    'table bytes/event': (1024 * kilobytes(join(folder.path, 'engine', 'store'))) / sent.events,
+    'table bytes/event': tableBytes() / sent.events,
     'log bytes/event': (1024 * kilobytes(join(folder.path, 'log'))) / sent.events,
     'RSS MiB server/projector/engine': names.map((name) => Math.round(usage[name].rss)).join('/'),
     'anonymous MiB': names.map((name) => Math.round(usage[name].anonymous)).join('/'),
     ...(latencies.length > 0
       ? { 'visible p50 ms': latencies[latencies.length >> 1], 'visible p99 ms': latencies[Math.floor(latencies.length * 0.99)] }
       : {}),
+    ...(await settled(sent.events)),
     failures: JSON.stringify(sent.failures),
   };
   if (values.json) process.stdout.write(`${JSON.stringify(figures)}\n`);
