@@ -16,6 +16,7 @@ import { graphRoutes } from '../../query/routes/graphs.ts';
 import { lineageRoutes } from '../../query/routes/lineage.ts';
 import { listRoutes } from '../../query/routes/lists.ts';
 import { searchRoutes } from '../../query/routes/search.ts';
+import { replayRoutes } from '../../query/replay/routes.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
 import { DEFAULT_SQL_LIMITS, type SqlLimits } from '../../query/sql/limits.ts';
@@ -63,6 +64,7 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     await app.register(curveRoutes, { store });
     await app.register(lineageRoutes, { store });
     await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
+    await app.register(replayRoutes, { store, log, blobs: parts.blobs, clock: parts.clock });
     await app.register(compactRoutes, { store });
     await app.register(auditRoutes, { log, feeds: parts.feeds?.feeds ?? null, store, projector: () => projector?.state() ?? null });
     await app.register(deadLetterRoutes, { store });

@@ -35,6 +35,7 @@ export async function record(
   name: string,
   args: readonly string[],
   settings: Record<string, unknown> = {},
+  env: Readonly<Record<string, string>> = {},
 ): Promise<MadeTrace> {
   const made = await gateway.rollout(settings);
   const ran = await run(programCommand(name, ...args), {
@@ -42,6 +43,7 @@ export async function record(
     OPENAI_API_KEY: made.key,
     ANTHROPIC_BASE_URL: made.baseUrls.anthropic,
     ANTHROPIC_API_KEY: made.key,
+    ...env,
   });
   if (ran.code !== 0) throw new Error(`${name} ended with ${ran.code}: ${ran.err}`);
   const ended = await gateway.post(`/v1/rollouts/${made.rollout}/end`, { ok: true });

@@ -84,7 +84,8 @@ export const rolloutEventRoutes: FastifyPluginAsync<RolloutEventsOptions> = asyn
 };
 
 type Place = { readonly partition: number; readonly offset: string; readonly bytes?: number };
-type Wanted = { readonly partition: number; readonly offset: number; readonly bytes: number };
+/** A record by its place in the log. */
+export type Wanted = { readonly partition: number; readonly offset: number; readonly bytes: number };
 
 function placeOf({ partition, offset, bytes }: Place): Wanted {
   return {
@@ -151,7 +152,7 @@ async function* values(records: AsyncIterable<{ readonly value: Uint8Array }>): 
 const GAP = 64;
 
 /** The records at these places, which are in order: neighbours are read together, gaps are skipped, and no more is read than is wanted. */
-async function* slicesAt(
+export async function* slicesAt(
   log: EventLog,
   places: readonly Wanted[],
   signal: AbortSignal,
@@ -186,7 +187,8 @@ function stretch(places: readonly Wanted[], from: number): number {
   return Math.min(READ_BYTES, Math.ceil((sum / records) * (last - offset + 1)) + 1024);
 }
 
-async function* whole(
+/** Records with their large values put back. */
+export async function* whole(
   slices: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   blobs: BlobStore,
   signal: AbortSignal,

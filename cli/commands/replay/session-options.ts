@@ -20,9 +20,13 @@ export type PlayOptions = {
 
 const HOLD_MS = 60_000;
 
-export function withPlayOptions(command: Command): Command {
+export function withPlayOptions(command: Command, { hasPolicy = true }: { readonly hasPolicy?: boolean } = {}): Command {
+  if (hasPolicy) {
+    command.addOption(
+      new Option('--policy <name>', 'what a request gets that differs from the record').choices([...POLICIES]).default('strict'),
+    );
+  }
   return command
-    .addOption(new Option('--policy <name>', 'what a request gets that differs from the record').choices([...POLICIES]).default('strict'))
     .addOption(
       new Option('--timing <which>', 'pieces of answers with their recorded times, or at once')
         .choices(['none', 'recorded'])
@@ -40,12 +44,15 @@ export function withPlayOptions(command: Command): Command {
     .option('--report <file...>', 'write the report there: .md is Markdown, anything else JSON');
 }
 
-export function timingOf({ timing, speed }: PlayOptions): Timing {
+export function timingOf({ timing, speed }: Pick<PlayOptions, 'timing' | 'speed'>): Timing {
   return { speed: timing === 'recorded' ? speed : null, holdMs: HOLD_MS };
 }
 
 /** The built-in normalisers, and those of the file. Throws `usage`. */
-export async function normalisersOf({ normalisers, onlyNormalisers }: PlayOptions): Promise<Normaliser[]> {
+export async function normalisersOf({
+  normalisers,
+  onlyNormalisers,
+}: Pick<PlayOptions, 'normalisers' | 'onlyNormalisers'>): Promise<Normaliser[]> {
   const own = normalisers === undefined ? [] : await readNormalisers(normalisers);
   return onlyNormalisers === true ? own : [...DEFAULT_NORMALISERS, ...own];
 }

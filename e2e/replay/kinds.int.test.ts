@@ -1,0 +1,330 @@
+/** Delivery, live tools, forks, re-scoring and checks, from the command line, over rollouts that were recorded through the gateway. */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { ReplayReport } from '../../query/replay/session/report.ts';
+import { startFakeEngine, type FakeEngine } from '../fake-engine/engine.ts';
+import { startGatewayServer, vllmUpstream, type GatewayServer, type MadeTrace } from '../gateway/gateway-server.ts';
+import { caughtUp, sql } from '../proof.ts';
+import { startServer, temporaryFolder } from '../server.ts';
+import { programCommand, record, tapedeck } from './recorded-program.ts';
+
+type EventJson = { id: string; type: string; time: number; rollout?: string };
+const countSql = "SELECT toUInt32(count()) AS n FROM events WHERE status = 'stored'";
+
+describe('replays from the command line', () => {
+  const folder = temporaryFolder('replay-kinds');
+  const file = (name: string): string => join(folder.path, name);
+  let engine: FakeEngine;
+  let gateway: GatewayServer;
+  const made: MadeTrace[] = [];
+
+  before(async () => {
+    engine = await startFakeEngine({ seed: 9 });
+    gateway = await startGatewayServer({ vllm: vllmUpstream(engine) });
+    for (const key of ['iron', 'tin', 'lead']) {
+      made.push(await record(gateway, 'tool-agent', [], { task: { key }, group: { id: 'g', size: 3 }, agent: { name: 'solver' } }, { REPLAY_TASK: JSON.stringify({ key }) })); // prettier-ignore
+    }
+  });
+  after(async () => {
+    await gateway.stop();
+    await engine.close();
+    folder.remove();
+  });
+
+  const first = (): MadeTrace => made[0]!;
+  const count = async (url: string): Promise<number> => (await sql<{ n: number }>(url, countSql))[0]!.n;
+
+  describe('events', () => {
+    test('a rollout as lines: its events in order, once each', async () => {
+      const ran = await tapedeck(gateway.url, 'replay', 'events', first().rollout);
+      assert.equal(ran.code, 0, ran.err);
+      const events = ran.out.trimEnd().split('\n').map((line) => JSON.parse(line) as EventJson); // prettier-ignore
+      assert.deepEqual([events[0]?.type, events.at(-1)?.type], ['rollout.started', 'rollout.ended']);
+      const stored = await gateway.sql<{ id: string }>("SELECT toString(id) AS id FROM events WHERE rollout = {rollout:String} AND status = 'stored' ORDER BY offset", { rollout: first().rollout }); // prettier-ignore
+      assert.deepEqual(events.map(({ id }) => id), stored.map(({ id }) => id)); // prettier-ignore
+      assert.match(ran.err, new RegExp(`${events.length} events delivered`));
+    });
+
+    test('a run and a time range, to files', async () => {
+      assert.equal((await tapedeck(gateway.url, 'replay', 'events', '--run', 'run-1', '--to', file('run.ndjson'))).code, 0);
+      const lines = readFileSync(file('run.ndjson'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line) as EventJson); // prettier-ignore
+      assert.equal(new Set(lines.map(({ id }) => id)).size, lines.length);
+      for (const { rollout } of made) {
+        const types = lines.filter((event) => event.rollout === rollout).map(({ type }) => type);
+        assert.deepEqual([types[0], types.at(-1)], ['rollout.started', 'rollout.ended']);
+      }
+      const [from, until] = [lines[5]!.time, lines[20]!.time];
+      assert.equal(
+        (await tapedeck(gateway.url, 'replay', 'events', '--from', String(from), '--until', String(until), '--to', file('range.ndjson')))
+          .code,
+        0,
+      );
+      const range = readFileSync(file('range.ndjson'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line) as EventJson); // prettier-ignore
+      assert.deepEqual(
+        new Set(range.map(({ id }) => id)),
+        new Set(lines.filter(({ time }) => time >= from && time < until).map(({ id }) => id)),
+      );
+    });
+
+    test('server-sent events with their own times; a client that comes back goes on where it was', async () => {
+      const url = `${gateway.url}/v1/replay/events?run=run-1&rollout=${first().rollout}&format=sse&speed=1000&maxPauseMs=50`;
+      const read = async (last?: string): Promise<{ id: string; data: EventJson }[]> => {
+        const answer = await fetch(url, { headers: last === undefined ? {} : { 'last-event-id': last } });
+        assert.equal(answer.headers.get('content-type')?.split(';')[0], 'text/event-stream');
+        const blocks = (await answer.text()).split('\n\n').filter((block) => block.startsWith('id: '));
+        return blocks.map((block) => ({
+          id: /^id: (.*)$/m.exec(block)![1]!,
+          data: JSON.parse(/^data: (.*)$/m.exec(block)![1]!) as EventJson,
+        }));
+      };
+      const all = await read();
+      assert.ok(all.length > 5);
+      assert.deepEqual((await read(all[3]!.id)).map(({ data }) => data.id), all.slice(4).map(({ data }) => data.id)); // prettier-ignore
+      const bad = await fetch(url, { headers: { 'last-event-id': 'nonsense' } });
+      assert.equal(bad.status, 400);
+      assert.match(await bad.text(), /invalid_cursor/);
+    });
+
+    test('another server: the same events under the same ids; a second delivery adds nothing', async () => {
+      const other = temporaryFolder('replay-other');
+      const server = await startServer({ TAPEDECK_DATA: other.path, TAPEDECK_BLOCK_WAIT_MS: '50' });
+      try {
+        await server.ready();
+        for (let i = 0; i < 2; i++) {
+          const ran = await tapedeck(gateway.url, 'replay', 'events', '--run', 'run-1', '--to', server.url);
+          assert.equal(ran.code, 0, ran.err);
+          await caughtUp(server.url);
+          assert.equal(await count(server.url), await count(gateway.url));
+        }
+        const nodes =
+          'SELECT run, rollout, trace, index, role, message, token_ids, mask, logprobs FROM nodes ORDER BY rollout, trace, index';
+        assert.deepEqual(await sql(server.url, nodes), await gateway.sql(nodes));
+        const again = await tapedeck(server.url, 'replay', 'serve', first().rollout, '--', ...programCommand('tool-agent'));
+        assert.equal(again.code, 0, again.out + again.err);
+      } finally {
+        await server.kill();
+        other.remove();
+      }
+    });
+
+    test('another log: a server over that folder has the run', async () => {
+      const other = temporaryFolder('replay-log');
+      const ran = await tapedeck(gateway.url, 'replay', 'events', '--run', 'run-1', '--to', `log:${other.path}`);
+      assert.equal(ran.code, 0, ran.err);
+      const server = await startServer({ TAPEDECK_DATA: other.path, TAPEDECK_BLOCK_WAIT_MS: '50' });
+      try {
+        await server.ready();
+        await caughtUp(server.url);
+        assert.equal(await count(server.url), await count(gateway.url));
+        const locked = await tapedeck(gateway.url, 'replay', 'events', '--run', 'run-1', '--to', `log:${other.path}`);
+        assert.equal(locked.code, 1);
+        assert.match(locked.err, /log_locked/);
+      } finally {
+        await server.kill();
+        other.remove();
+      }
+    });
+
+    test('nothing that fits, and wrong use', async () => {
+      const cases: [string[], number, RegExp][] = [
+        [['--run', 'no-such-run'], 1, /no stored event fits run no-such-run/],
+        [[], 1, /name a run, a rollout, or a time range/],
+        [['--from', 'yesterday'], 2, /must be a time/],
+        [['no-such-rollout'], 1, /no rollout or trace/],
+        [['--run', 'run-1', '--to', '/no/such/folder/x.ndjson'], 1, /not_writable/],
+      ];
+      for (const [args, code, message] of cases) {
+        const ran = await tapedeck(gateway.url, 'replay', 'events', ...args);
+        assert.equal(ran.code, code, ran.err);
+        assert.match(ran.err, message);
+      }
+    });
+  });
+
+  describe('drift and live tools', () => {
+    test('dates, paths and process ids drift, and are listed with the rule that explains them', async () => {
+      const ran = await tapedeck(gateway.url, 'replay', 'serve', first().rollout, '--json', '--', ...programCommand('tool-agent'));
+      const report = JSON.parse(ran.out) as ReplayReport;
+      assert.equal(ran.code, 0);
+      assert.deepEqual([report.summary.drifts, report.summary.matches, report.summary.coverage], [2, 0, 1]);
+      assert.deepEqual(
+        report.calls[0]?.drifts.map(({ path, rules }) => [path, rules]),
+        [['messages[0].content', ['dates', 'temporary-paths']]],
+      );
+      const strict = await tapedeck(
+        gateway.url,
+        'replay',
+        'serve',
+        first().rollout,
+        '--only-normalisers',
+        '--json',
+        '--',
+        ...programCommand('tool-agent'),
+      );
+      assert.equal((JSON.parse(strict.out) as ReplayReport).misses[0]?.difference?.path, 'messages[0].content');
+    });
+
+    test('tools run again, and their results are compared', async () => {
+      const run = (fact: string, ...more: string[]) => tapedeck(gateway.url, 'replay', 'serve', first().rollout, ...more, '--json', '--', 'env', `FACT=${fact}`, ...programCommand('tool-agent')); // prettier-ignore
+      const same = JSON.parse((await run('a metal', '--tools', 'live')).out) as ReplayReport;
+      assert.deepEqual(same.summary.tools, { compared: 1, different: 0 });
+      const other = JSON.parse((await run('a gas', '--tools', 'live')).out) as ReplayReport;
+      assert.deepEqual([other.summary.tools, other.summary.coverage, other.summary.divergences], [{ compared: 1, different: 1 }, 1, 0]);
+      assert.deepEqual(
+        other.tools.map(({ name, call, difference }) => [name, call, difference?.recorded, difference?.live]),
+        [['facts_lookup', 1, '"a metal"', '"a gas"']],
+      );
+      const strict = JSON.parse((await run('a gas')).out) as ReplayReport;
+      assert.equal(strict.misses[0]?.difference?.path, 'messages[3].content');
+    });
+  });
+
+  describe('check', () => {
+    test('recent rollouts against the same code, and against changed code', async () => {
+      const good = await tapedeck(
+        gateway.url,
+        'replay',
+        '--check',
+        'run-1',
+        '--last',
+        '2',
+        '--report',
+        file('check.md'),
+        '--',
+        ...programCommand('tool-agent'),
+      );
+      assert.equal(good.code, 0, good.out + good.err);
+      assert.match(good.out, /^ok {3}\S+: 2 of 2 calls, 2 drifted\nok .*\n2 of 2 rollouts of run run-1 replay as they were recorded\n$/);
+      assert.match(readFileSync(file('check.md'), 'utf8'), /# Replay of .*\| 2 \| 2 \| 0 \| 2 \|/s);
+      const changed = await tapedeck(gateway.url, 'replay', '--check', 'run-1', '--', ...programCommand('tool-agent', 'Please! '));
+      assert.equal(changed.code, 1);
+      assert.match(changed.out, /FAIL .*at call 0 of .*messages\[0\]\.content at character 0: recorded "Be brief/);
+      assert.match(changed.out, /0 of 3 rollouts/);
+      const idle = await tapedeck(gateway.url, 'replay', '--check', 'run-1', '--', 'true');
+      assert.match(idle.out, /FAIL .*2 not asked for/);
+      const none = await tapedeck(gateway.url, 'replay', '--check', 'empty-run', '--', 'true');
+      assert.match(none.err, /no rollout that has ended/);
+      assert.equal((await tapedeck(gateway.url, 'replay')).code, 2);
+    });
+  });
+
+  describe('fork', () => {
+    test('three forks at call 1 as a group, with other sampling and an edited prompt; the parent stays as it was', async () => {
+      const before = await tapedeck(gateway.url, 'replay', 'events', first().rollout);
+      const seen = engine.requests().length;
+      const ran = await tapedeck(
+        gateway.url,
+        'replay',
+        'fork',
+        first().rollout,
+        '--at',
+        '1',
+        '-n',
+        '3',
+        '--sampling',
+        '{"temperature":0.5}',
+        '--edit',
+        'messages[1].content=Tell me of "iron".',
+        '--json',
+        '--',
+        ...programCommand('tool-agent'),
+      );
+      assert.equal(ran.code, 0, ran.out + ran.err);
+      const { group, parent, forks } = JSON.parse(ran.out) as {
+        group: string;
+        parent: string;
+        forks: { rollout: string; trace: string; report: ReplayReport }[];
+      };
+      assert.equal(parent, first().rollout);
+      assert.ok(forks.length === 3 && forks.every(({ report }) => report.summary.served === 1 && report.summary.live === 1));
+      const sent = engine.requests(seen).map(({ body }) => body as { temperature: number; messages: { content: string }[] });
+      assert.deepEqual(sent.map(({ temperature, messages }) => [temperature, messages[1]?.content]), Array.from({ length: 3 }, () => [0.5, 'Tell me of "iron".'])); // prettier-ignore
+      const rows = await gateway.sql<Record<string, unknown>>(
+        'SELECT rollout, group, parent_rollout, fork_trace, fork_node, task_key, ok FROM rollouts WHERE parent_rollout = {parent:String} ORDER BY rollout',
+        { parent },
+      );
+      assert.equal(rows.length, 3);
+      for (const row of rows) {
+        assert.deepEqual([row['group'], row['fork_trace'], row['task_key'], Boolean(row['ok'])], [group, first().trace, 'iron', true]);
+        assert.equal(Number(row['fork_node']), 3);
+      }
+      const after = await tapedeck(gateway.url, 'replay', 'events', first().rollout);
+      assert.equal(after.out, before.out);
+    });
+
+    test('live-on-miss goes to the model and is recorded as a fork', async () => {
+      const ran = await tapedeck(gateway.url, 'replay', 'serve', first().rollout, '--policy', 'live-on-miss', '--json', '--', ...programCommand('tool-agent', '', ' Twice.')); // prettier-ignore
+      const report = JSON.parse(ran.out) as ReplayReport;
+      assert.ok(report.summary.live >= 1, ran.out + ran.err);
+      assert.match(report.notes[0] ?? '', /recorded as rollout/);
+      const rollout = /rollout (\S+)$/.exec(report.notes[0] ?? '')![1]!;
+      const [row] = await gateway.sql<{ parent_rollout: string }>('SELECT parent_rollout FROM rollouts WHERE rollout = {rollout:String}', {
+        rollout,
+      });
+      assert.equal(row?.parent_rollout, first().rollout);
+    });
+
+    test('what cannot be forked is refused by name', async () => {
+      for (const [args, message] of [
+        [['--at', '7'], /has no call 7: it has 2, counted from 0/],
+        [['--at', '1', '--sampling', '[1]'], /must be a JSON object/],
+        [['--at', '1', '--edit', 'messages[*]=x'], /an edit names one place/],
+        [['--at', '1', '-n', '0'], /at least 1/],
+      ] as const) {
+        const ran = await tapedeck(gateway.url, 'replay', 'fork', first().rollout, ...args, '--', 'true');
+        assert.equal(ran.code, 2, ran.err);
+        assert.match(ran.err, message);
+      }
+    });
+  });
+
+  describe('rescore', () => {
+    test('new code: a table of before and after, new events that supersede; again: nothing new', async () => {
+      const { rollout } = made[1]!;
+      await gateway.post('/v1/events', [{ v: 1, id: '0198c0de-0000-7000-8000-0000000000f1', type: 'reward.assigned', run: 'run-1', rollout, time: Date.now() * 1000, data: { scope: 'rollout', name: 'brief', score: 0.25, weight: 2 } }]); // prettier-ignore
+      await caughtUp(gateway.url);
+      writeFileSync(file('judge.ts'), `
+        export const version = 'v2';
+        export default (rollout: { rollout: string; traces: { conversation: { role: string; content: string }[]; nodes: unknown[] }[] }) => [
+          { name: 'brief', score: String(rollout.traces[0]!.conversation.at(-1)!.content).length < 40 ? 1 : 0 },
+          { name: 'nodes', scope: 'trace', score: rollout.traces[0]!.nodes.length },
+        ];
+      `); // prettier-ignore
+      const rescore = (...args: string[]) => tapedeck(gateway.url, 'replay', 'rescore', ...args, '--module', file('judge.ts'));
+      const ids = made.map((each) => each.rollout);
+      const dry = await rescore(...ids, '--dry-run');
+      assert.match(dry.out, /nothing is written/);
+      const ran = await rescore(...ids);
+      assert.equal(ran.code, 0, ran.out + ran.err);
+      assert.match(ran.out, /scored by judge, version v2 \(code\)/);
+      assert.match(ran.out, /\| brief \| 0\.25 \| – \| 1 \| \+0\.75 \|/);
+      assert.match(ran.out, /brief: 3 scored, 2 new, 1 raised, 0 lowered, 0 as before; mean 0.25 -> 1 over 1/);
+      assert.match(ran.out, /6 rewards written/);
+      const rows = await gateway.sql<{ score: number; weight: number; source_version: string }>(
+        "SELECT score, weight, source_version FROM rewards WHERE rollout = {rollout:String} AND name = 'brief'",
+        { rollout },
+      );
+      assert.deepEqual(rows, [{ score: 1, weight: 2, source_version: 'v2' }]);
+      const again = await rescore(...ids, '--json');
+      const result = JSON.parse(again.out) as { written: number; rewards: { isSame: boolean }[] };
+      assert.deepEqual([result.written, result.rewards.every(({ isSame }) => isSame)], [0, true]);
+    });
+
+    test('a module that throws, answers nonsense or is not there', async () => {
+      const bad = async (source: string): Promise<Awaited<ReturnType<typeof tapedeck>>> => {
+        writeFileSync(file('bad.mjs'), source);
+        return tapedeck(gateway.url, 'replay', 'rescore', first().rollout, '--module', file('bad.mjs'));
+      };
+      assert.match((await bad('export default () => { throw new Error("no such field") }')).out, /not scored: .*no such field/);
+      assert.match((await bad('export default () => ({ name: "x", score: "high" })')).out, /not scored: .*score/);
+      assert.match((await bad('export default () => ({ name: "x", score: 1, scope: "node", node: 99 })')).out, /has no node 99/);
+      assert.match((await bad('export default 5')).err, /must be a function/);
+      const missing = await tapedeck(gateway.url, 'replay', 'rescore', first().rollout, '--module', file('none.mjs'));
+      assert.deepEqual([missing.code, /cannot be loaded/.test(missing.err)], [2, true]);
+      const nan = await bad('export default () => ({ name: "odd", score: NaN })');
+      assert.equal(nan.code, 0, nan.err);
+    });
+  });
+});
