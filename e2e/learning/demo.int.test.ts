@@ -8,6 +8,7 @@ import { audit, caughtUp, sql } from '../proof.ts';
 import { startServer, temporaryFolder, type TestServer } from '../server.ts';
 
 const DEADLINE_MS = 180_000;
+const LISTEN_MS = 120_000;
 
 /** Resolves when `look` says true. */
 async function until(what: string, look: () => Promise<boolean> | boolean): Promise<void> {
@@ -44,8 +45,8 @@ describe('the demo', () => {
   let server: TestServer;
   let before = 0;
   const start = async (): Promise<void> => {
-    server = await startServer({ TAPEDECK_DATA: data, TAPEDECK_DEMO: 'true' });
-    await server.ready();
+    server = await startServer({ TAPEDECK_DATA: data, TAPEDECK_DEMO: 'true' }, { listenMs: LISTEN_MS });
+    await server.ready(180_000);
   };
   after(async () => {
     await server?.kill();
@@ -124,7 +125,7 @@ test('the demo is not played where others have recorded, nor by a server with so
   const folder = temporaryFolder('no-demo');
   const servers: TestServer[] = [];
   const start = async (env: Record<string, string>): Promise<TestServer> => {
-    const server = await startServer({ TAPEDECK_DATA: folder.path, ...env });
+    const server = await startServer({ TAPEDECK_DATA: folder.path, ...env }, { listenMs: LISTEN_MS });
     servers.push(server);
     return server;
   };
@@ -139,7 +140,10 @@ test('the demo is not played where others have recorded, nor by a server with so
     const second = await start({ TAPEDECK_DEMO: 'true' });
     assert.doesNotMatch(second.output(), /a demo/);
     await second.stop();
-    const other = await startServer({ TAPEDECK_DATA: join(folder.path, 'other'), TAPEDECK_DEMO: 'true', TAPEDECK_ROLES: 'ingest,feed' });
+    const other = await startServer(
+      { TAPEDECK_DATA: join(folder.path, 'other'), TAPEDECK_DEMO: 'true', TAPEDECK_ROLES: 'ingest,feed' },
+      { listenMs: LISTEN_MS },
+    );
     servers.push(other);
     assert.doesNotMatch(other.output(), /a demo/);
   } finally {

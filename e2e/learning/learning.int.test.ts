@@ -3,6 +3,8 @@
  * trained on is in SQL, down to log-probabilities that its own weights of that version give bit for bit.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { systemClock } from '../../base/clock.ts';
 import { systemRandom } from '../../base/random.ts';
@@ -14,7 +16,7 @@ import { startServer, temporaryFolder, type TestServer } from '../server.ts';
 
 const LESSON_MS = 400_000;
 const GOAL = 0.85;
-const CONTROL_STEPS = 50;
+const CONTROL_STEPS = 40;
 
 describe('a policy that learns', () => {
   const folder = temporaryFolder('learning');
@@ -43,8 +45,8 @@ describe('a policy that learns', () => {
     );
 
   before(async () => {
-    server = await startServer({ TAPEDECK_DATA: folder.path });
-    await server.ready();
+    server = await startServer({ TAPEDECK_DATA: folder.path }, { listenMs: 120_000 });
+    await server.ready(180_000);
   });
   after(async () => {
     await server?.kill();
@@ -131,6 +133,13 @@ describe('a policy that learns', () => {
       );
       assert.deepEqual(logprobs.map(Math.fround), own.map(Math.fround), id);
     }
+  });
+
+  test('the questions of docs/learning.md have answers', async () => {
+    const page = readFileSync(join(import.meta.dirname, '../../docs/learning.md'), 'utf8');
+    const questions = [...page.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, question = '']) => question);
+    assert.equal(questions.length, 3);
+    for (const question of questions) assert.ok((await sql(server.url, question)).length > 0, question);
   });
 
   test('the audit passes', async () => {

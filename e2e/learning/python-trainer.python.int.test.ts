@@ -41,8 +41,8 @@ describe('the trainer in Python', { skip }, () => {
 
   before(async () => {
     if (skip !== false) return;
-    server = await startServer({ TAPEDECK_DATA: join(folder.path, 'data') });
-    await server.ready();
+    server = await startServer({ TAPEDECK_DATA: join(folder.path, 'data') }, { listenMs: 120_000 });
+    await server.ready(180_000);
   });
   after(async () => {
     await server?.kill();
