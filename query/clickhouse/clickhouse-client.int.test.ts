@@ -238,7 +238,7 @@ test('another key sees its own project under the same names; a key nobody knows 
 });
 
 test('errors carry code, type and place; one behind the first rows breaks the stream', async () => {
-  assert.match(await fails('SELECT nofunction(1)', '497'), /nofunction/);
+  assert.match(await fails('SELECT nofunction(1)', '46'), /nofunction/);
   assert.match(await fails('SELECT 1 FROM nowhere', '60'), /nowhere/);
   assert.match(await fails('SELECT nobody FROM nodes', '47'), /line 1, col 8/);
   assert.match(await fails('SELECT (1', '62'), /line 1/);

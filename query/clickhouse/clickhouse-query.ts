@@ -7,6 +7,7 @@ import { CATALOGUE } from '../../store/columns/views/catalogue.ts';
 import { tokensOf } from '../sql/canonical-text.ts';
 import { canonicalText, guardSelect } from '../sql/checked-query.ts';
 import { limitsFor, PARSE_SETTINGS, querySettings, type SqlAccount, type SqlLimits } from '../sql/limits.ts';
+import { REFUSED_FUNCTIONS } from '../sql/refused-functions.ts';
 import type { QuerySlots } from '../sql/query-slots.ts';
 import { bounded } from '../sql/run-sql.ts';
 import { applySettings } from './client-settings.ts';
@@ -58,7 +59,8 @@ export function createClickHouseRunner(options: ClickHouseRunnerOptions): ClickH
     return bounded(options.slots, applied.limits, { ...query, query: query.text }, async () => {
       try {
         return await open(options, query, applied.limits, applied.settings);
-      } catch (error) {
+      } catch (failure) {
+        const error = withOwnNumber(failure);
         const isNew = error instanceof TapedeckError && error.code !== 'not_found' && error.details['clickhouseCode'] === UNKNOWN_DATABASE;
         if (!isNew) throw error;
         await options.ensureProject(query.project);
@@ -66,6 +68,21 @@ export function createClickHouseRunner(options: ClickHouseRunnerOptions): ClickH
       }
     });
   };
+}
+
+/** A function that the engine does not know either is told as the engine would. */
+function withOwnNumber(error: unknown): unknown {
+  if (!(error instanceof TapedeckError) || error.code !== 'sql_refused' || error.details['clickhouseCode'] !== undefined) return error;
+  const name = error.details['refused'];
+  if (
+    typeof name !== 'string' ||
+    !error.message.startsWith(`${name} is refused: the function `) ||
+    REFUSED_FUNCTIONS.has(name.toLowerCase())
+  )
+    return error;
+  return new TapedeckError(error.code, error.message, {
+    details: { ...error.details, clickhouseCode: 46, clickhouseType: 'UNKNOWN_FUNCTION' },
+  });
 }
 
 const UNKNOWN_DATABASE = 81;
@@ -126,7 +143,9 @@ async function open(options: ClickHouseRunnerOptions, query: ClientQuery, limits
     { query: query.text, params, bound: {}, database, base: { ...parse, settings: { ...PARSE_SETTINGS, ...raw } } },
   );
   try {
-    return await run(rewritten.filledFor(database), { settings: raw });
+    // drivers write their own questions for a server whose joins give defaults
+    const joins = rewritten.readsSystem ? { join_use_nulls: 0 } : {};
+    return await run(rewritten.filledFor(database), { settings: { ...joins, ...raw } });
   } catch (error) {
     throw rewritten.readsSystem ? withoutScope(error) : error;
   }

@@ -25,7 +25,7 @@ export async function startTestEndpoint(limits: Partial<SqlLimits> = {}): Promis
   const all = { ...DEFAULT_SQL_LIMITS, ...limits };
   const app: FastifyInstance = fastify({ logger: false });
   app.addHook('onRequest', async (request, reply) => {
-    if (request.url.startsWith('/clickhouse/ping')) return;
+    if (request.url.endsWith('/ping')) return;
     const basic = Buffer.from(/^Basic (.*)$/.exec(request.headers.authorization ?? '')?.[1] ?? '', 'base64').toString();
     const password = basic.slice(basic.indexOf(':') + 1) || request.headers['x-clickhouse-key'];
     const [project] = Object.entries(PASSWORDS).find(([, each]) => each === password) ?? [];

@@ -51,11 +51,12 @@ export const clickHouseRoutes: FastifyPluginAsync<ClickHouseOptions> = async (ap
   app.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined));
   app.setErrorHandler((error, _request, reply) => refuse(reply, error, ''));
   alive(app);
-  for (const url of [PREFIX, `${PREFIX}/`]) {
+  for (const url of [PREFIX, `${PREFIX}/`, '/']) {
     app.route({
-      method: ['GET', 'POST'],
+      // the JDBC driver takes no path: it posts to the root
+      method: url === '/' ? 'POST' : ['GET', 'POST'],
       url,
-      schema: { summary: "ClickHouse's HTTP interface, read-only", tags: ['query'], hide: url === PREFIX },
+      schema: { summary: "ClickHouse's HTTP interface, read-only", tags: ['query'], hide: url !== `${PREFIX}/` },
       handler: async (request, reply) => {
         reply.hijack();
         await answer(request, reply.raw, { ...options, run, facts, running });
@@ -66,8 +67,8 @@ export const clickHouseRoutes: FastifyPluginAsync<ClickHouseOptions> = async (ap
 
 /** They say that the server is there, to anyone. */
 function alive(app: FastifyInstance): void {
-  for (const path of ['ping', 'replicas_status']) {
-    app.get(`${PREFIX}/${path}`, { schema: { hide: true } }, (_request, reply) => reply.type('text/html; charset=UTF-8').send('Ok.\n'));
+  for (const path of [`${PREFIX}/ping`, `${PREFIX}/replicas_status`, '/ping']) {
+    app.get(path, { schema: { hide: true } }, (_request, reply) => reply.type('text/html; charset=UTF-8').send('Ok.\n'));
   }
 }
 
@@ -100,7 +101,8 @@ type Asked = { readonly request: EngineRequest; readonly text: string };
 /** What the client wants: URL, headers, form fields, and the text of the query from URL and body. */
 async function readAsked(message: IncomingMessage): Promise<Asked> {
   const method = message.method ?? 'GET';
-  const target = `/${(message.url ?? '').slice(PREFIX.length).replace(/^\//, '')}`;
+  const url = message.url ?? '/';
+  const target = `/${(url.startsWith(PREFIX) ? url.slice(PREFIX.length) : url).replace(/^\/+/, '')}`;
   const addressed = readRequest(method, target, message.headers);
   const boundary = boundaryOf(addressed.contentType);
   const body = plainBody(message, addressed);

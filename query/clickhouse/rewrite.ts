@@ -50,6 +50,7 @@ export function rewrite(canonical: string, own: ReadonlySet<string>, views: Read
   const tokens = tokensOfText(canonical);
   const out: string[] = [];
   const sources = new Map<string, SystemTable>();
+  const aliases = aliasesOf(tokens);
   for (let at = 0; at < tokens.length; at++) {
     const { text, name } = tokens[at] as Token;
     if (name === null) {
@@ -64,7 +65,7 @@ export function rewrite(canonical: string, own: ReadonlySet<string>, views: Read
       if (found === null)
         return fail('forbidden', `Not enough privileges: ${name}.${second} is not part of a project`, `${name}.${second}`);
       at += 2;
-      if (tokens[at + 1]?.text === '.') out.push(found.alias);
+      if (tokens[at + 1]?.text === '.') out.push(aliases.get(found.name) ?? found.alias);
       else {
         sources.set(PLACEHOLDER + found.name, found);
         out.push(PLACEHOLDER + found.name);
@@ -86,6 +87,19 @@ export function rewrite(canonical: string, own: ReadonlySet<string>, views: Read
   }
   const text = out.join('');
   return ok({ text, readsSystem: sources.size > 0, filledFor: (database) => fill(text, sources, database) });
+}
+
+/** The aliases that a statement gives to system tables: columns may still be written with the full name in front. */
+function aliasesOf(tokens: readonly Token[]): ReadonlyMap<string, string> {
+  const aliases = new Map<string, string>();
+  for (const [at, { name }] of tokens.entries()) {
+    const second = tokens[at + 1]?.text === '.' ? tokens[at + 2]?.name : null;
+    if (name === null || second === null || second === undefined || !SYSTEM.has(name.toLowerCase())) continue;
+    const words = tokens.slice(at + 3, at + 8).filter(({ text }) => text.trim() !== '');
+    const found = words[0]?.text === 'AS' ? systemTable(name, second) : null;
+    if (found !== null && words[1] !== undefined) aliases.set(found.name, words[1].text);
+  }
+  return aliases;
 }
 
 function fill(text: string, sources: ReadonlyMap<string, SystemTable>, database: string): string {

@@ -47,7 +47,7 @@ export function checkSelect(root: AstNode, names: Names): Result<null> {
   for (let node = open.pop(); node !== undefined; node = open.pop()) {
     const problem = checkNode(node, names);
     if (!problem.ok) return problem;
-    open.push(...node.children);
+    open.push(...node.children.flatMap((child) => (isValues(node, child) ? child.children : [child])));
   }
   return ok(null);
 }
@@ -74,6 +74,7 @@ function checkNode(node: AstNode, names: Names): Result<null> {
 
 function checkTable(node: AstNode): Result<null> {
   for (const child of node.children) {
+    if (isValues(node, child)) continue;
     if (child.kind === 'Function') {
       return refuse(nameOf(child), 'table functions are not allowed; for a list of numbers use arrayJoin(range(n))');
     }
@@ -81,6 +82,23 @@ function checkTable(node: AstNode): Result<null> {
   }
   return ok(null);
 }
+
+function isTuple(node: AstNode): boolean {
+  return node.kind === 'Literal' ? node.text.startsWith('Tuple_(') : node.kind === 'Function' && nameOf(node) === 'tuple';
+}
+
+/**
+ * `FROM values('a String, b UInt8', ('x', 1))`: rows that are written out, as drivers send them along. Its first argument describes columns: names and plain types only,
+ * since a default there would be an expression that nobody has checked. Without it the first argument is a row.
+ */
+function isValues(table: AstNode, child: AstNode): boolean {
+  if (table.kind !== 'TableExpression' || child.kind !== 'Function' || nameOf(child).toLowerCase() !== 'values') return false;
+  const structure = child.children[0]?.children[0];
+  if (structure === undefined || isTuple(structure)) return structure !== undefined;
+  return structure.kind === 'Literal' && PLAIN_STRUCTURE.test(structure.text) && !/AggregateFunction/i.test(structure.text);
+}
+
+const PLAIN_STRUCTURE = /^'(?:\w+ [A-Z][A-Za-z0-9]*(?:\([A-Z][A-Za-z0-9]*\))?(?:, |$|'))+$/;
 
 function checkIdentifier(name: string, names: Names): Result<null> {
   const [first, ...rest] = name.split('.');

@@ -35,6 +35,8 @@ export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   'POST /v1/rollouts/events': read('body'),
   // ClickHouse's own interface
   'GET /clickhouse/ping': ANYONE,
+  'GET /ping': ANYONE,
+  'POST /': read('key'),
   'GET /clickhouse/replicas_status': ANYONE,
   'GET /clickhouse': read('key'),
   'GET /clickhouse/': read('key'),
