@@ -4,7 +4,18 @@ import { element, escapeText } from './charts/markup.ts';
 import { intervalChart } from './charts/interval-chart.ts';
 import { nameOf } from './estimate-sections.ts';
 import { figure, folded, htmlTable, section } from './page-parts.ts';
-import { differenceText, headlineOf, NOTHING, plainNumber, pText, rangeText, sideName, valueOf, verdictText } from './words.ts';
+import {
+  differenceText,
+  headlineOf,
+  NOTHING,
+  shownMeasures,
+  plainNumber,
+  pText,
+  rangeText,
+  sideName,
+  valueOf,
+  verdictText,
+} from './words.ts';
 
 const MOST_TASKS = 25;
 
@@ -28,7 +39,7 @@ export function comparisonSection(compare: CompareAnswer | null): string {
     `Differences in points with ${Number((compare.method.confidence * 100).toFixed(2))} % intervals, paired by task; right of the dashed line the run is better.`,
     intervalChart({ label: `Paired differences: ${rows.map(({ name, text }) => `${name} ${text}`).join('; ')}`, rows, reference: 0, format: (value) => plainNumber(value * 100) }),
   );
-  const table = comparison.measures.map((each) => [
+  const table = shownMeasures(comparison).map((each) => [
     each.measure === 'avg' ? 'mean score' : each.measure,
     valueOf(each.measure, each.base.estimate),
     valueOf(each.measure, each.other.estimate),

@@ -12,7 +12,8 @@ import type { ReportData } from './report-data.ts';
 import { estimateText, NOTHING, percent, plainNumber, rangeText, valueOf } from './words.ts';
 
 const BINS = 10;
-const MOST_TASKS = 25;
+const SHOWN_TASKS = 8;
+const MOST_TASKS = 40;
 
 export function cards({ estimates, breakdown }: ReportData): string {
   const { passAtK, avg } = estimates.estimates;
@@ -35,10 +36,25 @@ function intervalText({ measure, interval }: Overall): string {
   return range === '' ? 'no interval: too few tasks' : range.trim().replaceAll(/[()]/g, '');
 }
 
-export function estimatesSection({ estimates }: ReportData): string {
+export function estimatesSection({ estimates, tasks }: ReportData): string {
   const { passAtK, passHatK, bestAtK, avg, majority } = estimates.estimates;
   const { method } = estimates;
   const level = `${Number((method.confidence * 100).toFixed(2))} %`;
+  const other = new Map([...estimates.otherPolicy.estimates.passAtK, ...estimates.otherPolicy.estimates.passHatK, ...estimates.otherPolicy.estimates.bestAtK, estimates.otherPolicy.estimates.avg].map((each) => [each.measure, each.estimate]));
+  const isPlain = isBinary(estimates);
+  const shown = [...(isPlain && passAtK.length > 0 ? [] : [avg]), ...passAtK, ...passHatK.filter(({ k }) => k !== 1), ...(majority ?? []), ...(isPlain ? [] : bestAtK.filter(({ k }) => k !== 1))];
+  const rows = shown.map((each) => [each.measure === 'avg' ? 'mean score' : each.measure, estimateText(each), each.interval.se === null ? NOTHING : valueOf(each.measure, each.interval.se), each.interval.method, String(each.tasks), leftOutText(each), valueOf(each.measure, other.get(each.measure) ?? null)]);
+  const drawn = [passAtKFigure(estimates, level), solvedFigure(estimates) + solveRateFigure(tasks.tasks)].filter((part) => part !== '');
+  return section(
+    'Estimates',
+    `Unbiased for every k, on tasks with at least k scored rollouts; mean over ${method.over}. A score of ${plainNumber(method.threshold)} or more solves a task.`,
+    pair(...drawn),
+    htmlTable('Estimates', ['measure', `estimate (${level})`, 'SE', 'interval', 'tasks', 'left out', `missing ${estimates.otherPolicy.missing === 'zero' ? 'counted as 0' : 'left out'}`], rows),
+  );
+} // prettier-ignore
+
+function passAtKFigure({ estimates: { passAtK, passHatK } }: EstimatesAnswer, level: string): string {
+  if (passAtK.length < 2) return '';
   const points = (list: readonly Overall[]) => list.map(({ k, estimate, interval }) => ({ x: k ?? 1, y: estimate, low: interval.low, high: interval.high }));
   const chart = lineChart({
     label: `pass@k and pass^k by k: ${passAtK.map((each) => `${each.measure} ${percent(each.estimate)}`).join(', ')}`,
@@ -49,16 +65,16 @@ export function estimatesSection({ estimates }: ReportData): string {
     format: (value) => `${Math.round(value * 100)} %`,
     series: [{ name: 'pass@k', tone: 1, points: points(passAtK) }, { name: 'pass^k', tone: 2, points: points(passHatK) }],
   });
-  const other = new Map([...estimates.otherPolicy.estimates.passAtK, ...estimates.otherPolicy.estimates.passHatK, ...estimates.otherPolicy.estimates.bestAtK, estimates.otherPolicy.estimates.avg].map((each) => [each.measure, each.estimate]));
-  const shown = [avg, ...passAtK, ...passHatK.filter(({ k }) => k !== 1), ...(majority ?? []), ...(isBinary(estimates) ? [] : bestAtK.filter(({ k }) => k !== 1))];
-  const rows = shown.map((each) => [each.measure === 'avg' ? 'mean score' : each.measure, estimateText(each), each.interval.se === null ? NOTHING : valueOf(each.measure, each.interval.se), each.interval.method, String(each.tasks), leftOutText(each), valueOf(each.measure, other.get(each.measure) ?? null)]);
-  const figures = passAtK.length > 1 ? figure(`Bands are ${level} intervals, clustered by task.`, chart + legend([['pass@k: at least one of k solves the task', 1], ['pass^k: all k solve it', 2]])) : '';
-  return section(
-    'Estimates',
-    `Unbiased for every k, on tasks with at least k scored rollouts; mean over ${method.over}. A score of ${plainNumber(method.threshold)} or more solves a task.`,
-    pair(...[figures, solvedFigure(estimates)].filter((part) => part !== '')),
-    htmlTable('Estimates', ['measure', `estimate (${level})`, 'SE', 'interval', 'tasks', 'left out', `missing ${estimates.otherPolicy.missing === 'zero' ? 'counted as 0' : 'left out'}`], rows),
-  );
+  return figure(`Bands are ${level} intervals, clustered by task.`, chart + legend([['pass@k: at least one of k solves the task', 1], ['pass^k: all k solve it', 2]]));
+} // prettier-ignore
+
+/** Says more than the shares only where tasks have several rollouts. */
+function solveRateFigure(tasks: readonly TaskLine[]): string {
+  const rates = tasks.map((task) => task.solveRate).filter((rate) => rate !== null);
+  if (!tasks.some((task) => task.n > 1)) return '';
+  const counts = binned(rates, 0, 1, BINS);
+  const bins = counts.map((count, place) => ({ name: `${place * BINS}–${(place + 1) * BINS}`, counts: [count] }));
+  return figure('', barChart({ label: `Tasks by solve rate: ${bins.map(({ name, counts: [count] }) => `${name} % ${count}`).join(', ')}`, xLabel: 'rollouts that solve the task, %', yLabel: 'tasks', bins, tones: [1] }));
 } // prettier-ignore
 
 function leftOutText({ leftOut }: Overall): string {
@@ -90,21 +106,17 @@ export function envSection({ estimates }: ReportData): string {
 
 export function tasksSection({ tasks }: ReportData): string {
   const rated = tasks.tasks.filter((task): task is TaskLine & { solveRate: number } => task.solveRate !== null);
-  if (rated.length === 0) return '';
-  const counts = binned(rated.map((task) => task.solveRate), 0, 1, BINS);
-  const bins = counts.map((count, place) => ({ name: `${place * BINS}–${(place + 1) * BINS} %`, counts: [count] }));
-  const chart = barChart({ label: `Tasks by solve rate: ${bins.map(({ name, counts: [count] }) => `${name} ${count}`).join(', ')}`, xLabel: 'share of rollouts that solve the task', yLabel: 'tasks', bins, tones: [1] });
-  const line = (task: TaskLine & { solveRate: number }): string[] => [nameOf(task), task.env ?? NOTHING, `${task.solved} of ${task.n}`, percent(task.solveRate), rangeText('pass', task.low, task.high).trim(), plainNumber(task.mean)];
-  const head = ['task', 'env', 'solved', 'solve rate', 'Wilson', 'mean score'];
+  const line = (task: TaskLine & { solveRate: number }): string[] => [nameOf(task), `${task.solved} of ${task.n}`, `${percent(task.solveRate)}${rangeText('pass', task.low, task.high)}`, plainNumber(task.mean)];
+  const list = (title: string, chosen: readonly (TaskLine & { solveRate: number })[]): string => {
+    if (chosen.length === 0) return '';
+    const head = ['task', 'solved', 'solve rate (Wilson)', 'mean score'];
+    const rest = chosen.slice(SHOWN_TASKS, MOST_TASKS);
+    return `<h3>${title} (${Math.min(SHOWN_TASKS, chosen.length)} of ${chosen.length})</h3>${htmlTable(title, head, chosen.slice(0, SHOWN_TASKS).map(line))}${folded(`${rest.length} more`, htmlTable(`More: ${title}`, head, rest.map(line)))}`;
+  };
   const hardest = rated.filter((task) => task.solveRate < 1);
   const undecided = rated.filter((task) => task.solveRate > 0 && task.solveRate < 1).toSorted((a, b) => Math.abs(a.solveRate - 0.5) - Math.abs(b.solveRate - 0.5));
-  return section(
-    'Tasks',
-    'How often each task is solved. Tasks in the middle are those from which there is most to learn.',
-    figure('', chart),
-    hardest.length === 0 ? '' : folded(`Hardest tasks (${Math.min(MOST_TASKS, hardest.length)} of ${hardest.length} that are not always solved)`, htmlTable('Hardest tasks', head, hardest.slice(0, MOST_TASKS).map(line))),
-    undecided.length === 0 ? '' : folded(`Most undecided tasks (${Math.min(MOST_TASKS, undecided.length)} of ${undecided.length})`, htmlTable('Most undecided tasks', head, undecided.slice(0, MOST_TASKS).map(line))),
-  );
+  const lists = [list('Hardest', hardest), list('Most undecided', undecided)].filter((part) => part !== '');
+  return lists.length === 0 ? '' : section('Tasks', 'Undecided tasks, solved by some rollouts and not by others, are those from which there is most to learn.', pair(...lists));
 } // prettier-ignore
 
 export function nameOf({ taskKey, taskHash, id }: Pick<TaskLine, 'taskKey' | 'taskHash' | 'id'>): string {

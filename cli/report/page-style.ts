@@ -1,7 +1,7 @@
 /** The look of a report: light and dark by the reader's setting, readable on paper, no outside resources. Tones differ in lightness too, for readers who cannot tell hues. */
 export const PAGE_STYLE = `
-:root{color-scheme:light dark;--bg:#f7f8fa;--card:#fff;--ink:#14181f;--soft:#5a6472;--faint:#e3e7ec;--line:#c9d0d9;--t1:#1d5fd1;--t2:#c2570c;--t3:#0f7b6c;--t4:#8a4fc7;--t5:#98a2b0;--good:#0b7a43;--bad:#b42318;--warn:#fff6e0;--warnline:#e2b34b}
-@media (prefers-color-scheme:dark){:root{--bg:#0f1318;--card:#171c23;--ink:#e8ecf1;--soft:#9aa6b4;--faint:#262d37;--line:#3a4451;--t1:#6ea3ff;--t2:#f2995a;--t3:#4cc9b0;--t4:#c49bf0;--t5:#6b7686;--good:#4fce8a;--bad:#ff8a7e;--warn:#2b2415;--warnline:#8a6d2a}}
+:root{color-scheme:light dark;--bg:#f7f8fa;--card:#fff;--ink:#14181f;--soft:#5a6472;--faint:#e3e7ec;--line:#c9d0d9;--t1:#1d5fd1;--t2:#c2570c;--t3:#0f7b6c;--t4:#8a4fc7;--t5:#98a2b0;--good:#0b7a43;--bad:#b42318;--warn:#fff6e0;--warnline:#e2b34b;--on:#fff}
+@media (prefers-color-scheme:dark){:root{--bg:#0f1318;--card:#171c23;--ink:#e8ecf1;--soft:#9aa6b4;--faint:#262d37;--line:#3a4451;--t1:#6ea3ff;--t2:#f2995a;--t3:#4cc9b0;--t4:#c49bf0;--t5:#6b7686;--good:#4fce8a;--bad:#ff8a7e;--warn:#2b2415;--warnline:#8a6d2a;--on:#0f1318}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-variant-numeric:tabular-nums}
 main{max-width:1180px;margin:0 auto;padding:32px 24px 64px}
@@ -26,7 +26,7 @@ section{background:var(--card);border:1px solid var(--faint);border-radius:12px;
 .tag.worse,.tag.failed{color:var(--bad)}
 .tag.undecided{color:var(--soft)}
 ul.notes{margin:16px 0;padding:12px 18px 12px 34px;background:var(--warn);border:1px solid var(--warnline);border-radius:12px}
-.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(380px,1fr));gap:24px;align-items:start}
+.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(380px,100%),1fr));gap:24px;align-items:start}
 figure{margin:10px 0 0}
 figcaption{color:var(--soft);font-size:13px;margin-top:6px}
 .scroll{overflow-x:auto}
@@ -39,7 +39,7 @@ tr:last-child td{border-bottom:0}
 td.up{color:var(--good)}td.down{color:var(--bad)}
 svg.chart{width:100%;height:auto;display:block}
 svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:var(--ink)}
-svg .tick{fill:var(--soft)}svg .name{fill:var(--soft);font-size:12px}svg .label{font-size:13px}svg .inside{fill:#fff;font-weight:600}
+svg .tick{fill:var(--soft)}svg .name{fill:var(--soft);font-size:12px}svg .label{font-size:13px}svg .inside{fill:var(--on);font-weight:600}
 svg .grid{stroke:var(--faint);stroke-width:1}svg .axis{stroke:var(--line);stroke-width:1}svg .axis.strong{stroke:var(--soft);stroke-dasharray:4 3}
 svg .line{fill:none;stroke-width:2.2;stroke-linejoin:round}svg .whisker{stroke-width:2}svg .band{opacity:.16;stroke:none}
 svg .line.tone2{stroke-dasharray:7 4}svg .line.tone3{stroke-dasharray:2 3}svg .line.tone4{stroke-dasharray:9 3 2 3}

@@ -11,6 +11,7 @@ import {
   plainNumber,
   pText,
   rangeText,
+  shownMeasures,
   sideName,
   valueOf,
   verdictText,
@@ -102,7 +103,7 @@ function comparisonText(compare: CompareAnswer | null): string {
   const comparison = compare?.comparisons[0];
   if (compare === null || comparison === undefined) return '';
   const headline = headlineOf(comparison);
-  const rows = comparison.measures.map((each) => [
+  const rows = shownMeasures(comparison).map((each) => [
     each.measure === 'avg' ? 'mean score' : each.measure,
     valueOf(each.measure, each.base.estimate),
     valueOf(each.measure, each.other.estimate),

@@ -59,9 +59,17 @@ export function sideName({ run, policyVersion }: Selection): string {
   return policyVersion === undefined ? run : `${run} at version ${policyVersion}`;
 }
 
-/** The measure people ask about first: mean scores, which for scores of 0 and 1 is pass@1. */
+/** The measures without the mean score where scores are 0 and 1 and it is pass@1 once more. */
+export function shownMeasures({ measures }: Comparison): PairedMeasure[] {
+  const pass = measures.find(({ measure }) => measure === 'pass@1');
+  const isSame = (each: PairedMeasure): boolean =>
+    each.base.estimate === pass?.base.estimate && each.other.estimate === pass?.other.estimate;
+  return measures.filter((each) => each.measure !== 'avg' || pass === undefined || !isSame(each));
+}
+
+/** The measure people ask about first: the mean score, or pass@1 where that says the same. */
 export function headlineOf(comparison: Comparison): PairedMeasure | undefined {
-  return comparison.measures.find(({ measure }) => measure === 'avg') ?? comparison.measures[0];
+  return shownMeasures(comparison)[0];
 }
 
 /** What the comparison says, in one or two sentences. */

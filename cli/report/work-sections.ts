@@ -45,8 +45,8 @@ export function callsSection({ breakdown }: ReportData): string {
   return section(
     'Calls and tools',
     'Durations in seconds, as recorded.',
-    htmlTable('Calls', ['model', 'calls', 'failed', 'retries', 'output tokens', 'p50', 'p90', 'first token', 'tokens/s', 'cost'], calls),
-    htmlTable('Tools', ['tool', 'runs', 'failed', 'share', 'rollouts', 'p50', 'p90'], tools),
+    htmlTable('Calls', ['model', 'calls', 'failed', 'retries', 'output tokens', 'p50, s', 'p90, s', 'first token, s', 'tokens/s', 'cost'], calls),
+    htmlTable('Tools', ['tool', 'runs', 'failed', 'share', 'rollouts', 'p50, s', 'p90, s'], tools),
   );
 } // prettier-ignore
 

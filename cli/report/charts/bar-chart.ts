@@ -15,7 +15,7 @@ export type BarChart = {
 
 const WIDTH = 560;
 const HEIGHT = 240;
-const BOX = { left: 52, right: WIDTH - 14, top: 20, bottom: HEIGHT - 40 };
+const BOX = { left: 66, right: WIDTH - 14, top: 20, bottom: HEIGHT - 40 };
 
 export function barChart({ label, xLabel, yLabel, bins, tones }: BarChart): string {
   const most = Math.max(1, ...bins.flatMap(({ counts }) => counts));

@@ -19,7 +19,7 @@ export type LineChart = {
 
 const WIDTH = 560;
 const HEIGHT = 260;
-const BOX = { left: 52, right: WIDTH - 14, top: 14, bottom: HEIGHT - 40 };
+const BOX = { left: 66, right: WIDTH - 14, top: 14, bottom: HEIGHT - 40 };
 /** More points than this are drawn without dots. */
 const MAX_DOTS = 60;
 

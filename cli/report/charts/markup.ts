@@ -29,5 +29,5 @@ function short(value: number): string {
 }
 
 export function svg(width: number, height: number, label: string, ...children: readonly string[]): string {
-  return element('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, class: 'chart' }, element('title', {}, escapeText(label)), ...children);
+  return element('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, class: 'chart', style: `max-width:${width}px` }, element('title', {}, escapeText(label)), ...children);
 } // prettier-ignore

@@ -24,7 +24,10 @@ export function linearScale(domain: readonly [number, number], range: readonly [
 export function binaryScale(domain: readonly [number, number], range: readonly [number, number]): Scale {
   const [low, high] = [Math.log2(domain[0]), Math.log2(domain[1])];
   const inner = linearScale([low, high], range);
-  const ticks = Array.from({ length: 40 }, (_, power) => 2 ** power).filter((value) => value >= domain[0] && value <= domain[1]);
+  const powers = Array.from({ length: 40 }, (_, power) => 2 ** power).filter((value) => value >= domain[0] && value <= domain[1]);
+  const last = powers.at(-1) ?? domain[0];
+  // the end itself where a label has room there
+  const ticks = domain[1] / last > 1.3 ? [...powers, domain[1]] : powers;
   return { at: (value) => inner.at(Math.log2(value)), ticks };
 }
 

@@ -3,7 +3,7 @@ import { element, escapeText, svg } from './markup.ts';
 
 export type Part = { readonly name: string; readonly count: number; readonly tone: 1 | 2 | 3 | 4 | 5 };
 
-const WIDTH = 760;
+const WIDTH = 560;
 const HEIGHT = 30;
 
 export function shareBar(label: string, parts: readonly Part[]): string {

@@ -81,7 +81,10 @@ function allPoint(x: number | null, rollouts: readonly RolloutRow[], inputs: Cur
   });
   const tasks = tasksAt(rollouts, scores);
   const means = tasks.flatMap((task) => mean(task.judged.map(({ score }) => score)) ?? []);
-  const { low, high } = intervalOverTasks(means, { confidence: inputs.confidence, share: false });
+  const { low, high } = intervalOverTasks(means, {
+    confidence: inputs.confidence,
+    share: judged.every((score) => score === 0 || score === 1),
+  });
   const sizes = rollouts.map((row) => inputs.sizes.get(row.rollout)).filter((size) => size !== undefined);
   return {
     x,
