@@ -12,7 +12,7 @@ import { openDirectoryBlobs } from '../../store/blobs/directory-blobs.ts';
 import { openEmbeddedLog } from '../../store/log/embedded-log.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
 import { partitionOf } from '../../store/log/partitioner.ts';
-import { PRESET_REGISTRY } from '../algorithms/registry.ts';
+import { PRESET_REGISTRY, type Registry } from '../algorithms/registry.ts';
 import { FEED_LIMITS, type FeedEngine, type FeedLimits } from './engine.ts';
 import { ScoringUpstreams, type ScoringUpstream } from '../scoring/upstream.ts';
 import { FeedDirectory } from './feed-directory.ts';
@@ -40,6 +40,7 @@ export type TestOptions = {
   readonly limits?: Partial<FeedLimits>;
   readonly clock?: Clock;
   readonly upstreams?: readonly ScoringUpstream[];
+  readonly registry?: Registry;
 };
 
 export function temporaryFolder(): { readonly path: string; readonly remove: () => void } {
@@ -74,7 +75,7 @@ export async function feedsUnderTest(folder: string, options: TestOptions = {}):
     onTrouble: (error) => troubles.push(error),
     upstreams: new ScoringUpstreams(options.upstreams ?? [], { clock, random: systemRandom, concurrency: 8, onRetry: () => {} }),
     cancel: async () => {},
-    registry: PRESET_REGISTRY,
+    registry: options.registry ?? PRESET_REGISTRY,
     directory: join(folder, 'feeds'),
     limits: { ...FEED_LIMITS, ...options.limits },
   });

@@ -13,6 +13,7 @@ export function explainText(manifest: Manifest): string {
     `  holds     ${counts.rows} rows of ${counts.rollouts} rollouts in ${manifest.groups.length} groups, ${counts.tokens} tokens, longest ${counts.longestRow}`,
     `  divide by N_rl ${counts.N_rl}, N_ce ${counts.N_ce}, N_ref_kl ${counts.N_ref_kl}`,
     ...rewardLine(statistics),
+    ...modesLine(statistics),
   ];
   const groups = manifest.groups.flatMap((group) =>
     groupText(
@@ -29,6 +30,13 @@ function rewardLine(statistics: Manifest['statistics']): string[] {
   return [
     `  rewards   mean ${numberText(rewardMean)}${typeof rewardStd === 'number' ? `, standard deviation ${numberText(rewardStd)}` : ''}`,
   ];
+}
+
+/** Rows whose log-probabilities were taken before and after temperature and top-p do not mix: a trainer that divides logits by temperature needs the latter. */
+function modesLine(statistics: Manifest['statistics']): string[] {
+  const modes = (statistics as { logprobsModes?: Readonly<Record<string, number>> }).logprobsModes ?? {};
+  const used = Object.entries(modes).filter(([, rows]) => rows > 0);
+  return used.length < 2 ? [] : [`  logprobs  MIXED: ${used.map(([mode, rows]) => `${rows} rows ${mode}`).join(', ')}`];
 }
 
 function groupText(group: string, rows: readonly ManifestRow[]): string[] {

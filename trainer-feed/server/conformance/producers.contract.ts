@@ -60,6 +60,34 @@ export const producersContract: Contract = (under) => {
     assert.deepEqual([data.run, data.rollout, data.reason], [client.run, 'to-be-stopped', 'user']);
   });
 
+  test('producers that have died are named to whoever waits for their rollouts', async () => {
+    const client = new FeedClient(under, 'silent');
+    const ids = { run: client.run, group: 'g', rollout: 'never-ends' };
+    const event = {
+      v: 1,
+      id: `00000000-0000-8000-8000-${client.run.slice(-12)}`,
+      type: 'rollout.started',
+      time: 1_750_000_002_000_000,
+      ...ids,
+      producer: { id: `worker-${client.run}`, epoch: 0, seq: 0 },
+      data: { group: { id: 'g', size: 2 }, work: { type: 'train' } },
+    };
+    await client.fetch('POST', '/v1/events', { body: Buffer.from(JSON.stringify([event])), type: 'application/json' });
+    await client.create({ rolloutExpirySeconds: 0.05 });
+    type Silent = readonly { producer: string | null; run: string; rollouts: number; lastHeard: number }[];
+    const pendingOf = async (): Promise<Silent> => {
+      const answer = await client.get('/batches/1?rank=0&world=1&maxTokens=800&wait=1');
+      assert.equal(answer.status, 202, answer.bytes.toString());
+      return (answer.json() as { pending: { silentProducers?: Silent } }).pending.silentProducers ?? [];
+    };
+    let silent = await pendingOf();
+    for (let i = 0; i < 30 && silent.length === 0; i++) silent = await pendingOf();
+    assert.deepEqual(silent.map(({ producer, run, rollouts }) => [producer, run, rollouts]), [[`worker-${client.run}`, client.run, 1]]); // prettier-ignore
+    assert.ok((silent[0]?.lastHeard ?? 0) > 0);
+    const status = (await client.get('/status')).json() as { silentProducers: Silent };
+    assert.equal(status.silentProducers[0]?.producer, `worker-${client.run}`);
+  });
+
   test('published weights and status', async () => {
     const client = new FeedClient(under, 'status');
     await client.produce({ seed: 24, groups: 6, size: 4 });
