@@ -23,9 +23,26 @@ export function writeMask(target: Uint8Array, at: number, node: NodeFacts, keep:
 /** Spreads a compact column (one entry per masked token of the node) over those of the first `keep` tokens that are trained; all others stay as they are. */
 export function spread(target: Float32Array, at: number, node: NodeFacts, compact: Float32Array, keep: number, trained: Uint8Array): void {
   const { mask } = node.tokens;
-  for (let i = 0, k = 0; i < keep; i++) {
-    if (mask[i] !== 1) continue;
-    if (trained[at + i] === 1) target[at + i] = compact[k] as number;
-    k++;
+  let k = 0;
+  eachSpan(mask, keep, (start, end) => {
+    // a span is trained whole, unless some of its tokens are too old
+    const zero = trained.indexOf(0, at + start);
+    if (zero < 0 || zero >= at + end) {
+      target.set(compact.subarray(k, k + end - start), at + start);
+    } else {
+      for (let i = start; i < end; i++) if (trained[at + i] === 1) target[at + i] = compact[k + i - start] as number;
+    }
+    k += end - start;
+  });
+}
+
+/** Calls `visit` with every run of ones among the first `keep` entries: masks change seldom, so whole runs are copied and filled. */
+export function eachSpan(mask: Uint8Array, keep: number, visit: (start: number, end: number) => void): void {
+  for (let start = mask.indexOf(1); start >= 0 && start < keep;) {
+    const zero = mask.indexOf(0, start);
+    const end = zero < 0 || zero > keep ? keep : zero;
+    visit(start, end);
+    if (end === keep) return;
+    start = mask.indexOf(1, end);
   }
 }

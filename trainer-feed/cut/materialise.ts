@@ -7,7 +7,7 @@ import { endianness } from 'node:os';
 import type { Credit } from './credit.ts';
 import { nodeTemperature } from './draft-row.ts';
 import type { FrozenDraft } from './freeze.ts';
-import { spread, writeMask } from './mask.ts';
+import { eachSpan, spread, writeMask } from './mask.ts';
 import type { RowPlan } from './plan-rows.ts';
 import { rowIdOf, type Row } from './row.ts';
 import type { Slab } from './slab.ts';
@@ -174,7 +174,10 @@ function place(target: Float32Array, lossMask: Uint8Array, values: Float32Array)
 
 /** `weight` at the trained positions; where `unless` is given, not at those where it is 0. */
 function fillTrained(target: Float32Array, lossMask: Uint8Array, weight: number, unless: Float32Array | null): void {
-  for (let i = 0; i < lossMask.length; i++) if (lossMask[i] === 1 && (unless === null || unless[i] !== 0)) target[i] = weight;
+  eachSpan(lossMask, lossMask.length, (start, end) => {
+    if (unless === null) target.fill(weight, start, end);
+    else for (let i = start; i < end; i++) if (unless[i] !== 0) target[i] = weight;
+  });
 }
 
 function fillObserved(
