@@ -1,7 +1,8 @@
 /**
  * From the log into ClickHouse: rows per second and CPU per event of the projector, beside the limit in the same run: the same Native blocks inserted by the same engine with
- * `INSERT … FROM INFILE`, without log, decoding, look-ups and HTTP.
- * Run: node bench/projector.bench.ts [--events 50000] [--profile]
+ * `INSERT … FROM INFILE`, without log, decoding, look-ups and HTTP. Both take turns: each round gives a ratio, and the medians of the rounds are the result. CPU per event is
+ * that of this process (log, projector, HTTP), without the engine.
+ * Run: node bench/projector.bench.ts [--events 50000] [--rounds 3] [--profile]
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +24,13 @@ import type { EventLog } from '../store/log/event-log.ts';
 import { temporaryFolder } from '../e2e/server.ts';
 import { cborTemplate, NODE_PAYLOAD } from './payload.ts';
 
-const { values } = parseArgs({ options: { events: { type: 'string', default: '50000' }, profile: { type: 'boolean', default: false } } });
+const { values } = parseArgs({
+  options: {
+    events: { type: 'string', default: '50000' },
+    rounds: { type: 'string', default: '3' },
+    profile: { type: 'boolean', default: false },
+  },
+});
 const events = Number(values.events);
 const folder = temporaryFolder('projector-bench');
 const blocks = join(folder.path, 'blocks');
@@ -61,9 +68,11 @@ function recording(store: ColumnStore): ColumnStore {
 }
 
 const engine = await openTestStore();
-const DATABASES = { measured: 'tapedeck', recorded: 'recorded' } as const;
-for (const database of Object.values(DATABASES))
+async function emptyDatabase(database: string): Promise<ColumnStore> {
   await migrate(engine.connect('default'), { database, cluster: null, compression: 'by part size', clock: systemClock });
+  return engine.connect(database);
+}
+
 const log = await openEmbeddedLog({
   directory: folder.path,
   topic: 'events',
@@ -90,29 +99,56 @@ async function measure(store: ColumnStore, database: string): Promise<{ seconds:
   return { seconds: (performance.now() - started) / 1000, cpu: (used.user + used.system) / events };
 }
 
-const session = new Session();
-if (values.profile) {
+async function profiled(): Promise<void> {
+  const session = new Session();
   session.connect();
   await session.post('Profiler.enable');
   await session.post('Profiler.setSamplingInterval', { interval: 500 });
   await session.post('Profiler.start');
-}
-const result = await measure(engine.connect(DATABASES.measured), DATABASES.measured);
-if (values.profile) {
+  await measure(await emptyDatabase('profiled'), 'profiled');
   const { profile } = await session.post('Profiler.stop');
   writeFileSync('/tmp/projector.cpuprofile', JSON.stringify(profile));
+  console.log('/tmp/projector.cpuprofile');
 }
-console.log(
-  `log -> ClickHouse: ${Math.round(events / result.seconds)} events/s, ${result.cpu.toFixed(1)} us CPU per event in this process`,
-);
-// once more, to keep the blocks
-if (!values.profile) await measure(recording(engine.connect(DATABASES.recorded)), DATABASES.recorded);
+
+/** The recorded blocks from files, into an engine of their own. */
+async function limit(round: number): Promise<number> {
+  const child = fork(new URL('native-limit.ts', import.meta.url), [blocks, join(folder.path, `limit${round}`)]);
+  const [{ seconds }] = (await once(child, 'message')) as [{ seconds: number }];
+  return events / seconds;
+}
+
+function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[numbers.length >> 1] as number;
+}
+
+async function compare(): Promise<void> {
+  // keeps the blocks, and warms up
+  await measure(recording(await emptyDatabase('recorded')), 'recorded');
+  const rates: number[] = [];
+  const limits: number[] = [];
+  const cpus: number[] = [];
+  for (let round = 0; round < Number(values.rounds); round++) {
+    const project = async (): Promise<void> => {
+      const { seconds, cpu } = await measure(await emptyDatabase(`round${round}`), `round${round}`);
+      rates.push(events / seconds);
+      cpus.push(cpu);
+    };
+    const insert = async (): Promise<unknown> => limits.push(await limit(round));
+    // what came first in one round comes last in the next
+    for (const step of round % 2 === 0 ? [project, insert] : [insert, project]) await step();
+    const [rate, most] = [rates[round] as number, limits[round] as number];
+    console.log(
+      `round ${round + 1}: ${Math.round(rate)} events/s, ${(cpus[round] as number).toFixed(1)} us CPU per event; limit ${Math.round(most)}; ${((100 * rate) / most).toFixed(0)} %`,
+    );
+  }
+  const ratios = rates.map((rate, i) => (100 * rate) / (limits[i] as number));
+  console.log(`log -> ClickHouse: ${Math.round(median(rates))} events/s, ${median(cpus).toFixed(1)} us CPU per event in this process`);
+  console.log(`limit, the same blocks from files: ${Math.round(median(limits))} events/s`);
+  console.log(`ratio ${median(ratios).toFixed(0)} % (${Math.min(...ratios).toFixed(0)} to ${Math.max(...ratios).toFixed(0)})`);
+}
+
+await (values.profile ? profiled() : compare());
 await engine.close();
 await log.close();
-if (!values.profile) {
-  const child = fork(new URL('native-limit.ts', import.meta.url), [blocks, join(folder.path, 'limit')]);
-  const [limit] = (await once(child, 'message')) as [{ seconds: number }];
-  console.log(`limit, the same blocks from files: ${Math.round(events / limit.seconds)} events/s`);
-  console.log(`ratio ${((100 * limit.seconds) / result.seconds).toFixed(0)} %`);
-}
 folder.remove();
