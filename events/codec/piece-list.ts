@@ -21,7 +21,7 @@ export class PieceList {
   #entries = new Int32Array(256);
   #entryCount = 0;
   /** Scratch of `#sort`. */
-  #order: number[] = [];
+  #order = new Int32Array(64);
   #moved = new Int32Array(512);
 
   reset(source: Buffer): void {
@@ -132,25 +132,27 @@ export class PieceList {
   }
 
   #sort(map: number): void {
+    const count = this.#entryCount - map;
+    if (count > this.#order.length) this.#order = new Int32Array(2 * count);
     const order = this.#order;
-    order.length = 0;
-    for (let i = map; i < this.#entryCount; i++) order.push(i);
-    if (order.length > INSERTION_UP_TO) order.sort((a, b) => this.#compareKeys(a, b));
-    else this.#insertionSort(order);
+    for (let i = 0; i < count; i++) order[i] = map + i;
+    if (count > INSERTION_UP_TO) order.subarray(0, count).sort((a, b) => this.#compareKeys(a, b));
+    else this.#insertionSort(order, count);
     const from = 2 * (this.#entries[2 * map] as number);
     const end = 2 * this.#count;
     if (this.#moved.length < end - from) this.#moved = new Int32Array(2 * (end - from));
     const moved = this.#moved;
     let to = 0;
-    for (const entry of order) {
+    for (let i = 0; i < count; i++) {
+      const entry = order[i] as number;
       const last = entry + 1 < this.#entryCount ? 2 * (this.#entries[2 * entry + 2] as number) : end;
       for (let p = 2 * (this.#entries[2 * entry] as number); p < last; p++) moved[to++] = this.#pieces[p] as number;
     }
     for (let p = 0; p < to; p++) this.#pieces[from + p] = moved[p] as number;
   }
 
-  #insertionSort(order: number[]): void {
-    for (let i = 1; i < order.length; i++) {
+  #insertionSort(order: Int32Array, count: number): void {
+    for (let i = 1; i < count; i++) {
       const entry = order[i] as number;
       let j = i - 1;
       for (; j >= 0 && this.#compareKeys(order[j] as number, entry) > 0; j--) order[j + 1] = order[j] as number;

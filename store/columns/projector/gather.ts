@@ -2,7 +2,9 @@
 import type { EventLog, LogChunk, StoredRecord } from '../../log/event-log.ts';
 
 export type Gathered = {
-  readonly records: readonly { readonly partition: number; readonly record: StoredRecord }[];
+  /** By partition, in log order. */
+  readonly records: readonly (readonly StoredRecord[])[];
+  readonly events: number;
   readonly bytes: number;
   /** Where the next block starts, per partition. */
   readonly next: readonly number[];
@@ -54,13 +56,10 @@ export async function gather(
     }
     open = still;
   }
-  const records: { partition: number; record: StoredRecord }[] = [];
-  for (let partition = 0; partition < taken.length; partition++)
-    for (const record of taken[partition] as StoredRecord[]) records.push({ partition, record });
   const release = (): void => {
     for (const chunk of chunks) chunk.release?.();
   };
-  return { records, bytes, next, ends, release };
+  return { records: taken, events, bytes, next, ends, release };
 }
 
 /** The first `room` records below an offset. Offsets rise. */

@@ -49,7 +49,6 @@ export type ProjectorOptions = {
 
 /** A block out of the log, decoded, with what the store knew of its events. */
 type BlockRead = ReadBlock & {
-  readonly candidates: readonly Candidate[];
   readonly known: KnownFacts;
   readonly gathered: Gathered;
   readonly block: Block;
@@ -130,7 +129,8 @@ export class Projector {
     const decisions = await this.#store(judged, block, filled, signal);
     gathered.release(); // what goes on from here are texts and numbers
     this.#positions = [...gathered.next];
-    const stored = items.flatMap(({ candidate }, i) => (candidate !== null && decisions[i]?.status === 'stored' ? [candidate] : []));
+    const stored: Candidate[] = [];
+    for (const [i, { candidate }] of items.entries()) if (candidate !== null && decisions[i]?.status === 'stored') stored.push(candidate);
     this.#entities.learn(stored);
     this.#last = judged.every(({ decision }, i) => decision === decisions[i]) ? facts : factsOf(stored);
     this.#state.stored(this.#positions, gathered, decisions, this.#options.clock.monotonicMs() - started);
@@ -171,13 +171,13 @@ export class Projector {
     this.#blockAt = this.#options.clock.monotonicMs();
     const gathered = await this.#patiently('the log', signal, () => gather(log, from, limits, signal));
     const read = await this.#patiently('the blob store', signal, () => readBlock(gathered, topic, fetchBlob, block));
-    const candidates = read.items.flatMap(({ candidate }) => (candidate === null ? [] : [candidate]));
+    const { candidates } = read;
     const ask = <T>(question: () => Promise<T>): Promise<T> => this.#patiently('the column store', signal, question);
     const [ids, entities] = await Promise.all([
       ask(() => knownIds(store, candidates, signal)),
       ask(() => this.#entities.known(store, candidates, signal)),
     ]);
-    return { ...read, candidates, known: { ids, entities }, gathered, block };
+    return { ...read, known: { ids, entities }, gathered, block };
   }
 
   /** Waits for something to project, then for the block to fill up or its time to pass. Null when nothing came. */
@@ -192,8 +192,8 @@ export class Projector {
     }
     await this.#fillUp(signal);
     const read = await this.#read(this.#positions, this.#blocks[0], signal);
-    const { records, next } = read.gathered;
-    return records.length === 0 && next.every((n, p) => n === this.#positions[p]) ? null : read;
+    const { events, next } = read.gathered;
+    return events === 0 && next.every((n, p) => n === this.#positions[p]) ? null : read;
   }
 
   /** Small blocks cost more than twice as much per event: one that is not full waits until `blockWaitMs` after the last. */

@@ -9,6 +9,7 @@ import { contentHash } from '../../../events/content-hash.ts';
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import { readEvent } from '../../../events/read-event.ts';
 import type { TapedeckEvent, Topic } from '../../../events/registry.ts';
+import type { StoredRecord } from '../../log/event-log.ts';
 import type { Block } from '../projections/block.ts';
 import { ledger, NO_REASON } from '../projections/ledger.ts';
 import { storePartition } from '../projections/position.ts';
@@ -31,8 +32,8 @@ export type Item = {
   readonly lists: FeedLists | undefined;
 };
 
-/** `asStored`: the block holds the rows of all items as stored events; false when some item cannot be. */
-export type ReadBlock = { readonly items: readonly Item[]; readonly asStored: boolean };
+/** `candidates` are those of the items, without what is no event. `asStored`: the block holds the rows of all items as stored events; false when some item cannot be. */
+export type ReadBlock = { readonly items: readonly Item[]; readonly candidates: readonly Candidate[]; readonly asStored: boolean };
 
 /** After these the event loop may turn: the inserts of the block before go on meanwhile. */
 const EVENTS_AT_A_TIME = 50;
@@ -44,32 +45,35 @@ type FetchBlob = (sha256: string) => Promise<Uint8Array>;
 /** Fills `block` with the rows of everything that was gathered. */
 export async function readBlock(gathered: Gathered, topic: Topic, fetchBlob: FetchBlob, block: Block): Promise<ReadBlock> {
   const items: Item[] = [];
+  const candidates: Candidate[] = [];
   let asStored = true;
   block.clear();
-  for (let i = 0; i < gathered.records.length; i++) {
-    if (i % EVENTS_AT_A_TIME === 0) await setImmediate();
-    const { partition, record } = gathered.records[i] as Gathered['records'][number];
-    const { offset } = record;
-    let slice = record.value;
-    let read = readEvent(slice);
-    // a value in the blob store cannot be decoded, so the search for one is left to events that cannot
-    if (!read.ok && mayHoldBlobs(slice)) {
-      slice = await whole(slice, fetchBlob);
-      read = readEvent(slice);
+  for (let partition = 0; partition < gathered.records.length; partition++) {
+    for (const { offset, value } of gathered.records[partition] as readonly StoredRecord[]) {
+      if (items.length % EVENTS_AT_A_TIME === 0) await setImmediate();
+      let slice = value;
+      let read = readEvent(slice);
+      // a value in the blob store cannot be decoded, so the search for one is left to events that cannot
+      if (!read.ok && mayHoldBlobs(slice)) {
+        slice = await whole(slice, fetchBlob);
+        read = readEvent(slice);
+      }
+      const listed = topic === 'feeds' && read.ok ? await fetchLists(read.value, fetchBlob) : NO_LISTS;
+      const lists = listed.ok ? listed.value : undefined;
+      if (!read.ok || !listed.ok) {
+        const problem = read.ok ? (listed as { readonly error: Problem }).error : read.error;
+        items.push({ topic, partition, offset, slice, candidate: null, problem, lists });
+        asStored = false;
+        continue;
+      }
+      const stored: StoredEvent = { topic, partition, offset, slice, event: read.value, hash: contentHash(slice), lists };
+      const candidate = candidateOf(stored);
+      candidates.push(candidate);
+      items.push({ topic, partition, offset, slice, candidate, problem: null, lists });
+      asStored &&= projectStored(stored, block);
     }
-    const listed = topic === 'feeds' && read.ok ? await fetchLists(read.value, fetchBlob) : NO_LISTS;
-    const lists = listed.ok ? listed.value : undefined;
-    if (!read.ok || !listed.ok) {
-      const problem = read.ok ? (listed as { readonly error: Problem }).error : read.error;
-      items.push({ topic, partition, offset, slice, candidate: null, problem, lists });
-      asStored = false;
-      continue;
-    }
-    const stored: StoredEvent = { topic, partition, offset, slice, event: read.value, hash: contentHash(slice), lists };
-    items.push({ topic, partition, offset, slice, candidate: candidateOf(stored), problem: null, lists });
-    asStored &&= projectStored(stored, block);
   }
-  return { items, asStored };
+  return { items, candidates, asStored };
 }
 
 /** False when the projection fails: the block then may hold half a row. */
