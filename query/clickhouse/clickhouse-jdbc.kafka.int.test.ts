@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { jdbcDriver } from '../../store/columns/engine/conformance/jdbc-jars.ts';
+import { jdbcDriver } from '../../e2e/jdbc-driver.ts';
 import { PASSWORDS, startTestEndpoint } from './endpoint-for-tests.ts';
 
 const run = promisify(execFile);

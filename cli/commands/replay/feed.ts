@@ -13,9 +13,9 @@ import type { FeedStatus } from '../../../trainer-feed/feed/status.ts';
 import { createReplayedFeed, type ReplayedBatch } from '../../../trainer-feed/replay/replayed-feed.ts';
 import { registerReplayedFeed } from '../../../trainer-feed/replay/replayed-feed-routes.ts';
 import type { Manifest } from '../../../trainer-feed/server/manifest.ts';
+import { ChainVerifier } from '../../../trainer-feed/verify/verify-chain.ts';
 import { askServer } from '../../render/ask-server.ts';
 import { write } from '../../render/output.ts';
-import { idOf } from '../feed/verify-chain.ts';
 import { carried } from './carried.ts';
 import { deriveFeed } from './derive-feed.ts';
 import { wholeNumber } from './session-options.ts';
@@ -83,8 +83,8 @@ function sourceOf(feed: string, { url, project }: Options, signal: AbortSignal) 
   const manifests = new Map<number, Promise<Manifest>>();
   const manifest = async (n: number): Promise<Manifest> => {
     const read = (await (await askServer(url, path(`/batches/${n}/manifest`), { signal })).json()) as Manifest;
-    const id = idOf(read);
-    if (id !== read.batchId) throw new TapedeckError('chain_mismatch', `batch ${n} says ${read.batchId}, but what it holds makes ${id}`);
+    const [flaw] = new ChainVerifier().add(read);
+    if (flaw !== undefined) throw new TapedeckError('chain_mismatch', flaw.message);
     return read;
   };
   return {
