@@ -163,6 +163,19 @@ describe('keys', { timeout: 300_000 }, () => {
       assert.ok(own.status === 404 || (own.status === 200 && !own.text.includes('rollout-1')), `${path}: ${own.status} ${own.text}`);
       assert.equal((await world.ask(keyOf('readB'), 'GET', path)).status, 200, path);
     }
+    const { paths: described } = JSON.parse((await world.ask(keyOf('readA'), 'GET', '/docs/json')).text) as {
+      paths: Record<string, object>;
+    };
+    const listed = Object.entries(described).filter(([path, verbs]) => 'get' in verbs && /^\/v1\/(?!audit|dead-letters|models)/.test(path));
+    assert.ok(listed.length > 30, String(listed.length));
+    for (const [path] of listed) {
+      const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => (name === 'run' ? 'shared-name' : '0'));
+      const other = await world.ask(keyOf('readA'), 'GET', `${filled}?project=b&run=shared-name`);
+      assert.equal(other.status, 403, `${path}: ${other.text}`);
+      if (path === '/v1/live') continue; // it never ends
+      const own = await world.ask(keyOf('readA'), 'GET', `${filled}?run=shared-name`);
+      assert.ok(!own.text.includes('rollout-1') && own.status < 500, `${path}: ${own.status} ${own.text.slice(0, 500)}`);
+    }
     const many = { run: 'shared-name', rollouts: ['shared-name/rollout-1'] };
     assert.equal((await world.ask(keyOf('readA'), 'POST', '/v1/rollouts/events', { ...many, project: 'b' })).status, 403);
     assert.ok((await world.ask(keyOf('readA'), 'POST', '/v1/rollouts/events', many)).text.length < 60, 'nothing of b');

@@ -34,18 +34,26 @@ export function clientErrorOf(error: unknown): ClientError {
   const number = details['clickhouseCode'];
   const name = details['clickhouseType'] ?? details['clickhouseName'];
   const [ownNumber, ownName] = NUMBERS[code] ?? [1002, 'UNKNOWN_EXCEPTION'];
-  const missing = /^the query uses \{/.test(message) ? ([456, 'UNKNOWN_QUERY_PARAMETER'] as const) : null;
+  const refused = details['refused'];
+  const missing =
+    code === 'bad_request' && typeof refused === 'string' && refused.startsWith('params.')
+      ? ([456, 'UNKNOWN_QUERY_PARAMETER'] as const)
+      : null;
   const known = typeof number === 'number';
   return {
     code: known ? number : (missing?.[0] ?? ownNumber),
     name: known && typeof name === 'string' ? name : (missing?.[1] ?? ownName),
     text: code === 'internal' ? 'something failed that nobody foresaw; the server log has it' : message + placeOf(details['position']),
     status: known ? null : (STATUS[code] ?? null),
-    retryAfter: error.retriable && error.status >= 429 ? String(details['retryAfterSeconds'] ?? 1) : null,
+    retryAfter: error.retriable && error.status >= 429 ? retryAfter(details) : null,
   };
 }
 
 function placeOf(position: unknown): string {
   const { line, column } = (position ?? {}) as { line?: unknown; column?: unknown };
   return typeof line === 'number' && typeof column === 'number' ? ` (line ${line}, col ${column})` : '';
+}
+
+function retryAfter({ retryAfterSeconds }: Readonly<Record<string, unknown>>): string {
+  return typeof retryAfterSeconds === 'number' ? String(retryAfterSeconds) : '1';
 }

@@ -22,16 +22,25 @@ const admin = (project: RouteRule['project']): RouteRule => ({ who: 'admin', pro
 const ANYONE: RouteRule = { who: 'anyone', project: 'none' };
 const GATEWAY: RouteRule = { who: 'gateway', project: 'none' };
 
+/** What REST lists and fetches, under `GET /v1/`: each names its project in the query. */
+const RESOURCES = [
+  'analytics', 'batch_rows', 'batches', 'behind', 'calls', 'curves', 'envs', 'errors', 'groups', 'lineage', 'live', 'metrics', 'nodes', 'notes', 'policies', 'replay', 'rewards',
+  'rollouts', 'runs', 'search', 'steps', 'tasks', 'tools', 'traces',
+]; // prettier-ignore
+
 export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
+  ...Object.fromEntries(
+    RESOURCES.flatMap((name) => [
+      [`GET /v1/${name}`, read('query')],
+      [`GET /v1/${name}/*`, read('query')],
+    ]),
+  ),
   'GET /healthz': ANYONE,
   'GET /readyz': ANYONE,
   'GET /metrics': read('server'),
   'GET /docs*': read('none'),
   // questions
   'POST /v1/sql': read('body'),
-  'GET /v1/traces/:id': read('query'),
-  'GET /v1/runs/:run/rollouts': read('query'),
-  'GET /v1/rollouts/:rollout/events': read('query'),
   'POST /v1/rollouts/events': read('body'),
   // ClickHouse's own interface
   'GET /clickhouse/ping': ANYONE,
