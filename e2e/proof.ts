@@ -26,7 +26,7 @@ export async function audit(url: string, key?: string): Promise<Audit> {
 }
 
 /** Waits until the projector has stored everything that is in the log, summaries and search included. */
-export async function caughtUp(url: string, ms = 60_000, key?: string): Promise<Audit> {
+export async function caughtUp(url: string, ms = 180_000, key?: string): Promise<Audit> {
   const end = Date.now() + ms;
   let last: unknown;
   while (Date.now() < end) {

@@ -40,7 +40,7 @@ export async function startServer(
   child.stdout.on('data', (d: Buffer) => (output += d.toString()));
   child.stderr.on('data', (d: Buffer) => (output += d.toString()));
   const gone = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
-  const end = Date.now() + (options.listenMs ?? 20_000);
+  const end = Date.now() + (options.listenMs ?? 120_000);
   let url: string | undefined;
   while (url === undefined) {
     url = /listening on (https?:\/\/\S+)/.exec(output)?.[1];
@@ -61,7 +61,7 @@ function testServer(child: ChildProcess, url: string, gone: Promise<number | nul
     pid,
     gone,
     output,
-    ready: (ms = 60_000) => waitReady(url, ms, output),
+    ready: (ms = 180_000) => waitReady(url, ms, output),
     children: () => descendants(pid),
     kill: async (what = 'tree') => {
       const family = what === 'tree' ? descendants(pid) : [];

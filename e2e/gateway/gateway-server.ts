@@ -31,9 +31,6 @@ export type GatewayServer = {
   stop(): Promise<void>;
 };
 
-/** Tables are made at the first start; on a machine with much else to do that takes a minute. */
-const READY_MS = 240_000;
-
 export type UpstreamSetting = Readonly<Record<string, unknown>>;
 
 /** Upstreams by name; see docs/gateway.md for their settings. */
@@ -44,18 +41,15 @@ export async function startGatewayServer(
   const folder = temporaryFolder('gateway-e2e');
   const port = await findFreePort();
   const start = async (more: Readonly<Record<string, string>> = {}): Promise<TestServer> => {
-    const started = await startServer(
-      {
-        TAPEDECK_DATA: folder.path,
-        TAPEDECK_PORT: String(port),
-        TAPEDECK_UPSTREAMS: JSON.stringify(upstreams),
-        TAPEDECK_BLOCK_WAIT_MS: '50',
-        ...env,
-        ...more,
-      },
-      { listenMs: 120_000 },
-    );
-    await started.ready(READY_MS);
+    const started = await startServer({
+      TAPEDECK_DATA: folder.path,
+      TAPEDECK_PORT: String(port),
+      TAPEDECK_UPSTREAMS: JSON.stringify(upstreams),
+      TAPEDECK_BLOCK_WAIT_MS: '50',
+      ...env,
+      ...more,
+    });
+    await started.ready();
     return started;
   };
   let server = await start();
