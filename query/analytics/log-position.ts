@@ -13,14 +13,14 @@ export type ResolvedPosition = {
 };
 
 /** Reads positions of one store. Partitions are few and never removed, so those once seen are remembered. */
-export type PositionReader = (asOf: AsOf, options: QueryOptions) => Promise<ResolvedPosition>;
+export type PositionReader = (asOf: AsOf, project: string, options: QueryOptions) => Promise<ResolvedPosition>;
 
 type Row = { readonly p: number; readonly o: string };
 
 /**
  * - latest: everything that is stored now. The index of the log is written last in each block, so what lies before its end is there in full.
  * - a position: itself; `not_ready` when the store has not come so far.
- * - a time: in each partition the records before the first one whose own time is later. Records without a time cut nothing.
+ * - a time: in each partition the records before the first one of the project whose own time is later. Records without a time cut nothing.
  */
 export function createPositionReader(store: ColumnStore): PositionReader {
   const known = new Set<number>();
@@ -29,14 +29,15 @@ export function createPositionReader(store: ColumnStore): PositionReader {
     for (const { p } of rows) known.add(p);
     return new Map(rows.map(({ p, o }) => [p, Number(o)]));
   };
-  return async (asOf, options) => {
+  return async (asOf, project, options) => {
     const stored = await ends(options);
     if (asOf.kind === 'latest') return { position: stored, settled: true };
     if (asOf.kind === 'position') {
       required(asOf.position, stored);
       return { position: asOf.position, settled: true };
     }
-    const rows = stored.size === 0 ? [] : await store.rows<Row>(firstLaterSql([...stored.keys()], asOf.micros), options);
+    const rows =
+      stored.size === 0 ? [] : await store.rows<Row>(firstLaterSql([...stored.keys()], asOf.micros), { ...options, params: { project } });
     const later = new Map(rows.map(({ p, o }) => [p, Number(o)]));
     const position = [...stored].map(([partition, end]): [number, number] => [partition, (later.get(partition) ?? end + 1) - 1]);
     return {
@@ -56,7 +57,7 @@ function endsSql(known: readonly number[]): string {
 function firstLaterSql(partitions: readonly number[], micros: number): string {
   const time = `fromUnixTimestamp64Micro(toInt64(${micros}), 'UTC')`;
   return partitions
-    .map((p) => `SELECT * FROM (SELECT _partition AS p, _offset AS o FROM log_index WHERE _partition = ${p} AND time > ${time} ORDER BY _partition, _offset LIMIT 1)`)
+    .map((p) => `SELECT * FROM (SELECT _partition AS p, _offset AS o FROM log_index WHERE _partition = ${p} AND project = {project:String} AND time > ${time} ORDER BY _partition, _offset LIMIT 1)`)
     .join(' UNION ALL ');
 } // prettier-ignore
 

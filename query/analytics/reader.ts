@@ -37,7 +37,7 @@ export type ReaderRequest = { readonly project: string; readonly asOf: AsOf; rea
 /** The tables lie in the connection's own database, since a project's views show the latest state only; every read carries the project as a parameter. */
 export async function openReader(store: ColumnStore, positions: PositionReader, { project, asOf, signal }: ReaderRequest): Promise<Reader> {
   const options: QueryOptions = { settings: SETTINGS, timeoutMs: TIMEOUT_MS, signal };
-  return readerAt(store, project, await positions(asOf, options), options);
+  return readerAt(store, project, await positions(asOf, project, options), options);
 }
 
 function readerAt(store: ColumnStore, project: string, { position, settled }: ResolvedPosition, options: QueryOptions): Reader {

@@ -26,8 +26,7 @@ export const asOf = z
     return z.NEVER;
   })
   .meta({
-    description:
-      'latest; a position as answers give it (0:1234,1:99,f0:12); or a time (2026-01-31T12:00:00Z, or whole microseconds since 1970).',
+    description: 'latest; a position as answers give it (1024.998~12); or a time (2026-01-31T12:00:00Z, or whole microseconds since 1970).',
   });
 
 export const inProject = { project: entityId.default(DEFAULT_PROJECT), asOf };
