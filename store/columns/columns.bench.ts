@@ -186,30 +186,32 @@ async function bytesOnDisk(store: ColumnStore): Promise<void> {
   }
   while ((await fillSearchIndex(store)) > 0);
   say(`${events} node events of ${Math.round(recordBytes / events)} bytes, ${(tokens / events).toFixed(0)} tokens each`);
-  await reportBytes(store, { events, tokens }, 'as inserted');
+  await reportTables(store, events, 'as inserted');
   const tables = await store.rows<{ table: string }>("SELECT DISTINCT table FROM system.parts WHERE active AND database = 'bytes'");
   for (const { table } of tables) await store.command(`OPTIMIZE TABLE bytes.${table} FINAL`);
-  await reportBytes(store, { events, tokens }, 'merged');
+  await reportTables(store, events, 'merged');
+  // a part with one file for all columns does not know their sizes
+  await store.command('ALTER TABLE bytes.node_payloads MODIFY SETTING min_bytes_for_wide_part = 0');
+  await store.command('OPTIMIZE TABLE bytes.node_payloads FINAL');
+  await reportStreams(store, events, tokens);
 }
 
-/** Fresh parts are LZ4 and soon merged; what lasts is ZSTD. The limits are those of what lasts. */
-async function reportBytes(
-  store: ColumnStore,
-  { events, tokens }: { events: number; tokens: number },
-  state: 'as inserted' | 'merged',
-): Promise<void> {
+/** Fresh parts are LZ4 and soon merged; what lasts is ZSTD. The limit is that of what lasts. */
+async function reportTables(store: ColumnStore, events: number, state: 'as inserted' | 'merged'): Promise<void> {
   const tables = await store.rows<{ table: string; bytes: string }>("SELECT table, sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database = 'bytes' GROUP BY table ORDER BY sum(bytes_on_disk) DESC LIMIT 8"); // prettier-ignore
-  const total = tables.reduce((sum, { bytes }) => sum + Number(bytes), 0);
-  const verdict = (isGood: boolean): string => (state === 'as inserted' ? '    ' : isGood ? 'ok  ' : 'OVER');
+  const perEvent = tables.reduce((sum, { bytes }) => sum + Number(bytes), 0) / events;
   for (const { table, bytes } of tables) say(`  ${(Number(bytes) / events).toFixed(0).padStart(6)} B/event  ${table}`);
-  say(`${verdict(total / events < 4_500)} ${(total / events).toFixed(0)} B/event in all tables ${state}, limit 4500`);
+  const verdict = state === 'as inserted' ? '    ' : perEvent < 4_500 ? 'ok  ' : 'OVER';
+  say(`${verdict} ${perEvent.toFixed(0)} B/event in all tables ${state}, limit 4500`);
+}
+
+async function reportStreams(store: ColumnStore, events: number, tokens: number): Promise<void> {
   const columns = await store.rows<{ column: string; bytes: string }>("SELECT column, sum(column_data_compressed_bytes) AS bytes FROM system.parts_columns WHERE active AND database = 'bytes' AND table = 'node_payloads' GROUP BY column ORDER BY sum(column_data_compressed_bytes) DESC LIMIT 8"); // prettier-ignore
   for (const { column, bytes } of columns) say(`  ${(Number(bytes) / events).toFixed(0).padStart(6)} B/event  ${column}`);
   const streams = columns
     .filter(({ column }) => ['token_ids', 'mask', 'logprobs'].includes(column))
     .reduce((sum, { bytes }) => sum + Number(bytes), 0);
-  if (streams > 0)
-    say(`${verdict(streams / tokens < 4.5)} ${(streams / tokens).toFixed(2)} B/token (ids, mask, logprobs) ${state}, limit 4.5`);
+  say(`${streams / tokens < 4.5 ? 'ok  ' : 'OVER'} ${(streams / tokens).toFixed(2)} B/token (ids, mask, logprobs), limit 4.5`);
 }
 
 const engine = await openTestStore();
