@@ -52,7 +52,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('tapedeck').description(
     'Event-sourced trace platform for RL post-training and evals of language-model agents',
   );
-  program.version('0.1.0').showHelpAfterError();
+  program.version('0.1.0').showHelpAfterError().enablePositionalOptions();
   program.exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
   const wanted = argv.find((argument) => !argument.startsWith('-'));
   for (const [name, { about, load }] of Object.entries(COMMANDS)) {

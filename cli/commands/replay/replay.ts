@@ -13,7 +13,9 @@ import { serveCommand } from './serve.ts';
 import { wholeNumber, withPlayOptions } from './session-options.ts';
 
 export function replayCommand(config: Config): Command {
+  // options behind a subcommand are its own
   const command = new Command('replay')
+    .enablePositionalOptions()
     .argument('[command...]', 'with --check: the program to run, behind --')
     .option('--check <run>', 'replay recent rollouts of a run against a program, and fail when they diverge')
     .option('--last <n>', 'how many rollouts, newest first', wholeNumber, 10)

@@ -29,7 +29,7 @@ export type Delivered = {
 
 export type DeliveryPorts = { readonly store: ColumnStore; readonly log: EventLog; readonly blobs: BlobStore };
 
-type Row = { readonly offset: string; readonly bytes: number; readonly time: string };
+type Row = { readonly offset: string; readonly bytes: number; readonly micros: string };
 type Head = {
   readonly partition: number;
   readonly offset: number;
@@ -83,7 +83,7 @@ async function* partitionEvents(
       params: { ...selection, partition, after: last, limit: PAGE_ROWS },
       signal,
     });
-    const times = new Map(rows.map((row) => [Number(row.offset), Number(row.time)]));
+    const times = new Map(rows.map((row) => [Number(row.offset), Number(row.micros)]));
     const places: Wanted[] = rows.map(({ offset, bytes }) => ({ partition, offset: Number(offset), bytes: Number(bytes) }));
     for await (const record of slicesAt(log, places, signal)) {
       const time = times.get(record.offset) as number;
@@ -104,11 +104,11 @@ function positionsSql({ run, rollout, from, to }: Selection): string {
     'toInt64(_offset) > {after:Int64}',
     ...(run === undefined ? [] : ['run = {run:String}']),
     ...(rollout === undefined ? [] : ['rollout = {rollout:String}']),
-    ...(from === undefined ? [] : ['time >= fromUnixTimestamp64Micro({from:Int64})']),
-    ...(to === undefined ? [] : ['time < fromUnixTimestamp64Micro({to:Int64})']),
+    ...(from === undefined ? [] : ["time >= fromUnixTimestamp64Micro({from:Int64}, 'UTC')"]),
+    ...(to === undefined ? [] : ["time < fromUnixTimestamp64Micro({to:Int64}, 'UTC')"]),
   ];
   return (
-    `SELECT _offset AS offset, bytes, toUnixTimestamp64Micro(assumeNotNull(time)) AS time FROM log_index FINAL WHERE ${where.join(' AND ')} ` +
+    `SELECT _offset AS offset, bytes, toUnixTimestamp64Micro(assumeNotNull(time)) AS micros FROM log_index FINAL WHERE ${where.join(' AND ')} ` +
     'ORDER BY _offset LIMIT {limit:UInt32} SETTINGS use_skip_indexes_if_final = 1'
   );
 }
