@@ -9,9 +9,10 @@ import { cborToJson } from '../../../events/codec/cbor-to-json.ts';
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import { httpSink } from '../../../ingest/importers/http-sink.ts';
 import { itemsOf, withoutProducer } from '../../../query/replay/deliver/cbor-sequence.ts';
-import type { Config } from '../../config.ts';
+import { environmentVariable, type Config } from '../../config.ts';
 import { askServer } from '../../render/ask-server.ts';
 import { write } from '../../render/output.ts';
+import { keyedFetch } from '../../server-key.ts';
 import { carried } from './carried.ts';
 import { openLogTarget } from './log-target.ts';
 import { findRollout } from './rollout-source.ts';
@@ -26,6 +27,7 @@ type Options = {
   readonly to: string;
   readonly speed?: number;
   readonly maxPause: number;
+  readonly toKeyEnv?: string;
 };
 
 /** Where events go. `rejected` is told with the reason. */
@@ -49,10 +51,11 @@ export function eventsCommand(config: Config): Command {
     .option('--from <time>', "from this time on (ISO 8601, or microseconds; the producers' clocks)", micros)
     .option('--until <time>', 'up to this time, itself not included', micros)
     .option('--to <target>', '- or a file for NDJSON, http://… for another server, log:<folder> for the log in a data folder', '-')
+    .option('--to-key-env <name>', 'environment variable with the API key of the other server (default: that of this one)')
     .option('--speed <factor>', 'with the original pauses: 1 as they were, 10 ten times as fast (default: at once)', factor)
     .option('--max-pause <seconds>', 'no single pause is longer', factor, 60)
     .option('--url <url>', 'server to read from', config.url)
-    .option('--project <id>', 'project of the events', DEFAULT_PROJECT)
+    .option('--project <id>', 'project of the events', config.project ?? DEFAULT_PROJECT)
     .addHelpText('after', '\nFor server-sent events: GET /v1/replay/events?format=sse&speed=1&run=… of the server.')
     .action((rollout: string | undefined, options: Options) => carried((signal) => deliver(rollout, options, config, signal)));
 }
@@ -68,7 +71,7 @@ async function deliver(id: string | undefined, options: Options, config: Config,
   if (options.until !== undefined) query.set('to', String(options.until));
   if (options.speed !== undefined) query.set('speed', String(options.speed));
   const answer = await askServer(options.url, `/v1/replay/events?${query.toString()}`, { signal });
-  const target = await openTarget(options.to, config, signal);
+  const target = await openTarget(options, config, signal);
   const total = { accepted: 0, duplicates: 0, rejected: 0 };
   try {
     for await (const batch of batches(answer.body as AsyncIterable<Uint8Array>, options.speed !== undefined)) {
@@ -105,16 +108,23 @@ async function* batches(pieces: AsyncIterable<Uint8Array>, isPaced: boolean): As
   if (batch.length > 0) yield batch;
 }
 
-async function openTarget(to: string, config: Config, signal: AbortSignal): Promise<Target> {
-  if (/^https?:\/\//.test(to)) return serverTarget(to, systemClock, signal);
+async function openTarget({ to, toKeyEnv }: Options, config: Config, signal: AbortSignal): Promise<Target> {
+  if (/^https?:\/\//.test(to)) return serverTarget(to, toKeyEnv === undefined ? keyedFetch : fetchWith(toKeyEnv), systemClock, signal);
   if (to.startsWith('log:')) return openLogTarget(to.slice('log:'.length), config);
   return linesTarget(to);
 }
 
-function serverTarget(url: string, clock: Clock, signal: AbortSignal): Target {
+function fetchWith(variable: string): typeof fetch {
+  const key = environmentVariable(variable);
+  if (key === undefined || key === '') throw new TapedeckError('usage', `the environment variable ${variable} holds no key`);
+  return (input, init) =>
+    fetch(input, { ...init, headers: { ...Object.fromEntries(new Headers(init?.headers)), authorization: `Bearer ${key}` } });
+}
+
+function serverTarget(url: string, send: typeof fetch, clock: Clock, signal: AbortSignal): Target {
   const onRetry = (reason: string): void => void process.stderr.write(`waiting: ${reason}\n`);
-  const send = httpSink({ url, clock, random: systemRandom, onRetry });
-  return { put: (slices) => send(slices.map(withoutProducer), signal), close: async () => {} };
+  const sink = httpSink({ url, fetch: send, clock, random: systemRandom, onRetry });
+  return { put: (slices) => sink(slices.map(withoutProducer), signal), close: async () => {} };
 }
 
 /** Throws `not_writable` when the file cannot be written. */

@@ -9,12 +9,14 @@ import { TapedeckError } from '../../../base/errors.ts';
 import { systemRandom } from '../../../base/random.ts';
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import { openServer } from '../../../ingest/http/server.ts';
+import { batchIdOf, excludedDigestOf } from '../../../trainer-feed/cut/identity.ts';
 import type { FeedStatus } from '../../../trainer-feed/feed/status.ts';
 import { createReplayedFeed, type ReplayedBatch } from '../../../trainer-feed/replay/replayed-feed.ts';
 import { registerReplayedFeed } from '../../../trainer-feed/replay/replayed-feed-routes.ts';
 import type { Manifest } from '../../../trainer-feed/server/manifest.ts';
 import { ChainVerifier } from '../../../trainer-feed/verify/verify-chain.ts';
 import { askServer } from '../../render/ask-server.ts';
+import type { Config } from '../../config.ts';
 import { write } from '../../render/output.ts';
 import { carried } from './carried.ts';
 import { deriveFeed } from './derive-feed.ts';
@@ -36,7 +38,7 @@ type Options = {
   readonly padToMultiple?: number;
 };
 
-export function feedReplayCommand(config: { readonly url: string }): Command {
+export function feedReplayCommand(config: Pick<Config, 'url' | 'project'>): Command {
   return new Command('feed')
     .description('give the committed batches of a feed again, or cut the same log under another algorithm')
     .argument('<feed>', 'name of the feed')
@@ -52,7 +54,7 @@ export function feedReplayCommand(config: { readonly url: string }): Command {
     .option('--spec <file>', 'with --as: a JSON file with members of the spec that differ; - is standard input')
     .option('--rewards <which>', 'with --as: cut (as that feed saw them) or latest (as the log has them now)', 'latest')
     .option('--url <url>', 'server of the feed', config.url)
-    .option('--project <id>', 'project of the feed', DEFAULT_PROJECT)
+    .option('--project <id>', 'project of the feed', config.project ?? DEFAULT_PROJECT)
     .action((feed: string, options: Options) => carried((signal) => replayFeed(feed, options, signal)));
 }
 
@@ -194,6 +196,24 @@ async function serveSteps(feed: string, options: Range & { readonly serve: numbe
 }
 
 const LINGER_MS = 2_000;
+
+/** The id that follows from what a manifest says. */
+function idOf(manifest: Manifest): string {
+  const { previousId, feed, n, specHash, rows, counts, groups, excluded, sourcePositions, policyVersion } = manifest;
+  const denominators = { rl: counts.N_rl, ce: counts.N_ce, refKl: counts.N_ref_kl };
+  return batchIdOf({
+    previousId,
+    feed,
+    n,
+    specHash,
+    rows,
+    denominators,
+    groups,
+    excludedDigest: excludedDigestOf(excluded),
+    sourcePositions,
+    policyVersion,
+  });
+}
 
 function batchOf({ n, batchId, previousId, timeline, algorithm, policyVersion, counts, rows }: Manifest): ReplayedBatch {
   const packed = rows.map(({ rowId, seqLen, multimodal }) => ({ rowId, seqLen, multimodal }));

@@ -10,6 +10,7 @@ import { createSession } from '../../../query/replay/session/session.ts';
 import type { ReplayReport } from '../../../query/replay/session/report.ts';
 import { startReplayServer } from '../../../query/replay/server/replay-server.ts';
 import type { Tape } from '../../../query/replay/tape/tape.ts';
+import type { Config } from '../../config.ts';
 import { write } from '../../render/output.ts';
 import { carried } from './carried.ts';
 import { endFork, mintFork, type ForkSettings } from './mint-fork.ts';
@@ -42,7 +43,7 @@ export type ForkResult = {
   readonly report: ReplayReport;
 };
 
-export function forkCommand(config: { readonly url: string }): Command {
+export function forkCommand(config: Pick<Config, 'url' | 'project'>): Command {
   const command = new Command('fork')
     .description('play a rollout up to a call, and go on with a live model')
     .argument('<rollout>', 'id of a rollout, or of a trace in it')
@@ -59,7 +60,7 @@ export function forkCommand(config: { readonly url: string }): Command {
     .option('--group <id>', 'their group (default: a new one)')
     .option('--run <id>', 'run of the rollout, when several have one of that name')
     .option('--url <url>', 'server to read from and whose gateway is used', config.url)
-    .option('--project <id>', 'project of the rollout', DEFAULT_PROJECT)
+    .option('--project <id>', 'project of the rollout', config.project ?? DEFAULT_PROJECT)
     .option('--json', 'print the result as JSON');
   withPlayOptions(command, { hasPolicy: false });
   return command.action((id: string, program: readonly string[], options: Options) =>

@@ -20,7 +20,7 @@ export function replayCommand(config: Config): Command {
     .option('--check <run>', 'replay recent rollouts of a run against a program, and fail when they diverge')
     .option('--last <n>', 'how many rollouts, newest first', wholeNumber, 10)
     .option('--url <url>', 'server to read from', config.url)
-    .option('--project <id>', 'project of the run', DEFAULT_PROJECT)
+    .option('--project <id>', 'project of the run', config.project ?? DEFAULT_PROJECT)
     .option('--json', 'print the result as JSON');
   withPlayOptions(command).action((program: readonly string[], options: Omit<CheckOptions, 'check'> & { readonly check?: string }) =>
     carried(async (signal) => {

@@ -16,7 +16,9 @@ import { httpSink } from '../../../ingest/importers/http-sink.ts';
 import { rolloutView, type RolloutView } from '../../../query/replay/rescore/rollout-view.ts';
 import { compared, readScores, rewardData, type Rescored, type ScoreSource } from '../../../query/replay/rescore/scores.ts';
 import { changesOf, rescoreTable } from '../../../query/replay/rescore/table.ts';
+import type { Config } from '../../config.ts';
 import { write } from '../../render/output.ts';
+import { keyedFetch } from '../../server-key.ts';
 import { requestJson } from '../../server-request.ts';
 import { carried } from './carried.ts';
 import { eventsOf, findRollout, type Server } from './rollout-source.ts';
@@ -46,7 +48,7 @@ const scoringModule = z.looseObject({
 
 const SEND_EVENTS = 500;
 
-export function rescoreCommand(config: { readonly url: string }): Command {
+export function rescoreCommand(config: Pick<Config, 'url' | 'project'>): Command {
   return new Command('rescore')
     .description('score stored rollouts again with a module of yours')
     .argument('[rollout...]', 'ids of rollouts (default: all of the run)')
@@ -59,7 +61,7 @@ export function rescoreCommand(config: { readonly url: string }): Command {
     .option('--timeout <seconds>', 'one score may take this long', factor, 300)
     .option('--dry-run', 'print what would change, and write nothing')
     .option('--url <url>', 'server to read from and write to', config.url)
-    .option('--project <id>', 'project of the run', DEFAULT_PROJECT)
+    .option('--project <id>', 'project of the run', config.project ?? DEFAULT_PROJECT)
     .option('--json', 'print the result as JSON')
     .action((rollouts: readonly string[], options: Options) => carried((signal) => rescore(rollouts, options, signal)));
 }
@@ -171,7 +173,7 @@ async function send(
   options: Options,
   signal: AbortSignal,
 ): Promise<Sent> {
-  const sink = httpSink({ url: options.url, clock: systemClock, random: systemRandom });
+  const sink = httpSink({ url: options.url, fetch: keyedFetch, clock: systemClock, random: systemRandom });
   const slices = changed.map((each) => {
     const { run, group, rollout } = views.get(each.rollout) as RolloutView;
     const { scope, trace } = each.score;

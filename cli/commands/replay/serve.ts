@@ -6,6 +6,7 @@ import { isFaithful, reportMarkdown } from '../../../query/replay/session/report
 import { createSession, type Session } from '../../../query/replay/session/session.ts';
 import { startReplayServer } from '../../../query/replay/server/replay-server.ts';
 import type { LiveTarget } from '../../../query/replay/server/live.ts';
+import type { Config } from '../../config.ts';
 import { terminalOf, write } from '../../render/output.ts';
 import { carried } from './carried.ts';
 import { findRollout, loadTape, type Server } from './rollout-source.ts';
@@ -16,7 +17,7 @@ import { writeReports } from './write-report.ts';
 
 type Options = PlayOptions & Server & { readonly run?: string; readonly port: number; readonly json?: boolean };
 
-export function serveCommand(config: { readonly url: string }): Command {
+export function serveCommand(config: Pick<Config, 'url' | 'project'>): Command {
   const command = new Command('serve')
     .description('answer from the record of a rollout, as an OpenAI- and Anthropic-compatible server')
     .argument('<rollout>', 'id of a rollout, or of a trace in it')
@@ -24,7 +25,7 @@ export function serveCommand(config: { readonly url: string }): Command {
     .option('--run <id>', 'run of the rollout, when several have one of that name')
     .option('--port <n>', 'port to listen on; 0 takes a free one', wholeNumber, 0)
     .option('--url <url>', 'server to read from', config.url)
-    .option('--project <id>', 'project of the rollout', DEFAULT_PROJECT)
+    .option('--project <id>', 'project of the rollout', config.project ?? DEFAULT_PROJECT)
     .option('--json', 'print the report as JSON');
   return withPlayOptions(command).action((id: string, program: readonly string[], options: Options) =>
     carried((signal) => serve(id, program, options, signal)),

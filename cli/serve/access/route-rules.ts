@@ -42,6 +42,7 @@ export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   // questions
   'POST /v1/sql': read('body'),
   'POST /v1/rollouts/events': read('body'),
+  'GET /v1/replay/events': read('query'),
   // ClickHouse's own interface
   'GET /clickhouse/ping': ANYONE,
   'GET /ping': ANYONE,
