@@ -11,6 +11,7 @@ import type { FeedService } from '../../trainer-feed/server/feed-service.ts';
 import { createIngest } from '../../ingest/http/server.ts';
 import { createProducers } from '../../ingest/accept-producers.ts';
 import { createTombstones } from '../../ingest/accept-tombstones.ts';
+import { registerRemarks } from '../../ingest/http/remark-routes.ts';
 import { primeRoutes } from '../../ingest/prime/routes.ts';
 import type { ReadyCheck } from '../../ingest/http/health.ts';
 import { hostInUrl, type Config } from '../config.ts';
@@ -72,7 +73,7 @@ async function open(config: Config, deps: Deps, life: Lifecycle): Promise<Pick<S
   if (writes) {
     const producers = createProducers({ loadProducers: (signal) => loadProducers(columns.store, log, signal) });
     if (has('ingest')) {
-      const routes = [primeRoutes({ store: columns.store })];
+      const routes = [primeRoutes({ store: columns.store }), registerRemarks];
       await app.register(
         createIngest({ log: edge, blobs, clock, random, limits: ingestLimits(config), producers, tombstones, registry, checks, routes }),
       );

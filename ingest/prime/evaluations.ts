@@ -1,15 +1,11 @@
 /** The life of evaluations, over the log. Nothing is kept here that the log does not say; what is remembered only saves look-ups. */
-import { ByteWriter } from '../../base/byte-writer.ts';
-import { withDeadline } from '../../base/deadline.ts';
-import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
+import { TapedeckError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import type { Result } from '../../base/result.ts';
 import { uuidV7 } from '../../base/uuid.ts';
-import { retry } from '../../base/retry.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
-import { writeHead } from '../../events/codec/cbor-encode.ts';
-import { MAJOR } from '../../events/codec/cbor-head.ts';
-import { acceptEvents, type AcceptContext, type Accepted } from '../accept.ts';
+import { appendOne } from '../append-one.ts';
+import type { AcceptContext, Accepted } from '../accept.ts';
 import { makeEvent } from '../importers/event-maker.ts';
 import { sameJson, type JsonRecord } from '../importers/json-value.ts';
 import { endedData, foldEvaluation, startedData, type EvaluationState } from './evaluation.ts';
@@ -44,7 +40,7 @@ export function openEvaluations(ports: EvaluationsPorts): Evaluations {
   const known = recent<readonly RunEvent[]>(REMEMBERED);
   const put = async (run: string, before: readonly RunEvent[], type: RunEvent['type'], data: JsonRecord): Promise<readonly RunEvent[]> => {
     const time = ports.clock.nowMicros();
-    await append(makeEvent({ run }, type, '', time, data).slice, ports);
+    await appendOne(makeEvent({ run }, type, '', time, data).slice, ports);
     const events = [...before, { offset: Infinity, type, time, data }];
     known.set(run, events);
     return events;
@@ -130,29 +126,4 @@ function endingOf(body: JsonRecord): 'failed' | 'cancelled' | null {
   throw new TapedeckError('invalid_value', 'status must be FAILED or CANCELLED; an evaluation is completed by POST …/finalize', {
     details: { field: 'status' },
   });
-}
-
-/** An append whose fate is unclear is done again with the same event id: a client that repeats the call would make a second evaluation. */
-const APPEND_MS = 10_000;
-
-async function append(slice: Uint8Array, { accept, onAccepted, clock, random }: EvaluationsPorts): Promise<void> {
-  const body = new ByteWriter(slice.length + 16);
-  writeHead(MAJOR.array, 1, body);
-  body.bytes(slice);
-  const once = async (): Promise<void> => {
-    const accepted = await acceptEvents(body.view(), 'cbor', accept);
-    if (!accepted.ok) throw new TapedeckError(accepted.error.code, accepted.error.message);
-    onAccepted(accepted.value, body.length);
-    const problem = accepted.value.failure ?? accepted.value.rejected[0];
-    if (problem !== undefined && problem !== null) throw new TapedeckError(problem.code, problem.message);
-  };
-  await withDeadline(clock, APPEND_MS, 'the log', (signal) =>
-    retry(once, {
-      clock,
-      random,
-      signal,
-      backoff: { firstMs: 50, maxMs: 1_000 },
-      classify: (error) => (isTapedeckError(error) && error.retriable ? 'retry' : 'permanent'),
-    }),
-  );
 }

@@ -2,6 +2,7 @@
  * Who may call which route: the one table. A route that is not in it is refused on a server with keys, and `access.int.test.ts` fails until somebody has decided.
  * Keys are `METHOD pattern` as the route was registered (HEAD counts as GET); prefixes end in `*` and hold for what no other line names.
  */
+import { RESOURCES } from '../../../query/lists/resources.ts';
 import type { KeyRole } from '../../../store/keys/key-record.ts';
 
 export type RouteRule = {
@@ -27,6 +28,8 @@ const RESOURCES = [
   'analytics', 'batch_rows', 'batches', 'behind', 'calls', 'curves', 'envs', 'errors', 'groups', 'lineage', 'live', 'metrics', 'nodes', 'notes', 'policies', 'replay', 'rewards',
   'rollouts', 'runs', 'search', 'steps', 'tasks', 'tools', 'traces',
 ]; // prettier-ignore
+/** Every resource: its list, and whatever is read below it. */
+const LISTS = Object.fromEntries(RESOURCES.map(({ name }) => [`GET /v1/${name}*`, read('query')]));
 
 export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   ...Object.fromEntries(
@@ -41,6 +44,14 @@ export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   'GET /docs*': read('none'),
   // questions
   'POST /v1/sql': read('body'),
+  'GET /v1/traces/:id': read('query'),
+  ...LISTS,
+  'GET /v1/search': read('query'),
+  'GET /v1/curves': read('query'),
+  'GET /v1/lineage*': read('query'),
+  'GET /v1/live': read('query'),
+  'GET /v1/runs/:run/rollouts': read('query'),
+  'GET /v1/rollouts/:rollout/events': read('query'),
   'POST /v1/rollouts/events': read('body'),
   'GET /v1/replay/events': read('query'),
   // ClickHouse's own interface
@@ -55,6 +66,8 @@ export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   // events; each is judged by its own project and type
   'POST /v1/events': write('items'),
   '* /v1/events': write('none'),
+  'POST /v1/notes': write('body'),
+  'POST /v1/rewards': write('body'),
   // rollouts and their keys
   'POST /v1/rollouts': write('body'),
   'POST /v1/runs/:run/keys': write('body'),
