@@ -16,6 +16,10 @@ const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load:
   feed: { about: 'create, watch and explain trainer feeds', load: async () => (await import('./commands/feed/feed.ts')).feedCommand },
   sql: { about: 'ask a question in SQL', load: async () => (await import('./commands/sql.ts')).sqlCommand },
   trace: { about: 'show the graph of one trace', load: async () => (await import('./commands/trace.ts')).traceCommand },
+  tokenizers: {
+    about: 'register vocabularies, so that tokens can be shown as text',
+    load: async () => (await import('./commands/tokenizers.ts')).tokenizersCommand,
+  },
   replay: {
     about: 'play what was recorded again, score it again, fork it',
     load: async () => (await import('./commands/replay/replay.ts')).replayCommand,

@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import type { BranchTokens, TraceAnswer } from '../../query/traces/trace-answer.ts';
+import { Vocabulary } from '../../query/vocabularies/vocabulary.ts';
 import type { Config } from '../config.ts';
 import { askServer } from '../render/ask-server.ts';
 import { terminalOf, tolerateClosedPipe, write } from '../render/output.ts';
@@ -15,6 +16,7 @@ type Options = {
   readonly tokens?: number | true;
   readonly from?: number;
   readonly limit?: number;
+  readonly vocabulary?: string;
   readonly json?: boolean;
 };
 
@@ -31,6 +33,10 @@ export function traceCommand(config: Pick<Config, 'url' | 'project'>): Command {
       '--tokens [leaf]',
       'ids, mask and log-probabilities of the branch that ends in this node (default: the last branch)',
       wholeNumber,
+    )
+    .option(
+      '--vocabulary <hash>',
+      'show tokens as text, by this vocabulary (default: the one the calls of the trace name, if it is registered)',
     )
     .option('--from <index>', 'first node to show', wholeNumber)
     .option('--limit <n>', 'how many nodes to show', wholeNumber)
@@ -71,10 +77,40 @@ async function show(id: string, options: Options): Promise<void> {
     const leaf = options.tokens === true ? await lastLeaf(ask) : options.tokens;
     const response = await ask({ tokens: String(leaf), encoding: 'arrays' });
     if (options.json === true) return lines([await response.text()]);
-    return lines(renderTokens((await response.json()) as BranchTokens, paint));
+    return lines(renderTokens((await response.json()) as BranchTokens, paint, await findVocabulary(id, options)));
   }
   if (options.json === true) return lines([await (await ask({})).text()]);
   return lines(renderTrace((await (await ask({ chars: String(PREVIEW_CHARS) })).json()) as TraceAnswer, columns, paint));
+}
+
+/** The vocabulary that was named, or the one that the calls of the trace name, when it is registered. */
+async function findVocabulary(id: string, { url, project, run, vocabulary }: Options): Promise<Vocabulary | null> {
+  const hash =
+    vocabulary ?? (await tokenizerOf(id, { url, ...(project === undefined ? {} : { project }), ...(run === undefined ? {} : { run }) }));
+  if (hash === null) return null;
+  try {
+    const table = await (await askServer(url, `/v1/tokenizers/${encodeURIComponent(hash)}`)).arrayBuffer();
+    const read = Vocabulary.read(new Uint8Array(table));
+    if (!read.ok) throw new TapedeckError(read.error.code, read.error.message);
+    return read.value;
+  } catch (error) {
+    if (vocabulary === undefined && isTapedeckError(error, 'not_found')) return null;
+    throw error;
+  }
+}
+
+/** The hash that calls of the trace say their tokenizer has; null when they say none, or none that a vocabulary can have. */
+async function tokenizerOf(id: string, { url, ...where }: Pick<Options, 'url' | 'project' | 'run'>): Promise<string | null> {
+  const query = new URLSearchParams({
+    ...where,
+    trace: id,
+    fields: 'tokenizer_hash',
+    'tokenizer_hash[null]': 'false',
+    limit: '1',
+    count: 'none',
+  });
+  const { rows } = (await (await askServer(url, `/v1/calls?${query.toString()}`)).json()) as { rows: { tokenizer_hash: string }[] };
+  return /^(?:sha256:)?([0-9a-f]{64})$/.exec(rows[0]?.tokenizer_hash ?? '')?.[1] ?? null;
 }
 
 async function lastLeaf(ask: (extra: Readonly<Record<string, string>>) => Promise<Response>): Promise<number> {

@@ -19,6 +19,7 @@ import { listRoutes } from '../../query/routes/lists.ts';
 import { liveRoutes } from '../../query/routes/live.ts';
 import { searchRoutes } from '../../query/routes/search.ts';
 import { replayRoutes } from '../../query/replay/routes.ts';
+import { tokenizerRoutes } from '../../query/routes/tokenizers.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
 import { DEFAULT_SQL_LIMITS, type SqlLimits } from '../../query/sql/limits.ts';
@@ -68,6 +69,7 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     const hub = new LiveHub({ logs: { events: log, feeds: parts.feeds?.feeds ?? null }, clock: parts.clock });
     app.addHook('preClose', () => hub.close());
     await app.register(liveRoutes, { hub });
+    await app.register(tokenizerRoutes, { blobs: parts.blobs });
     await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
     await app.register(replayRoutes, { store, log, blobs: parts.blobs, clock: parts.clock });
     await app.register(compactRoutes, { store });

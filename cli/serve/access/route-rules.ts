@@ -50,6 +50,9 @@ export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   'GET /v1/curves': read('query'),
   'GET /v1/lineage*': read('query'),
   'GET /v1/live': read('query'),
+  // vocabularies belong to no project; they are named by their content
+  'GET /v1/tokenizers/:hash': read('none'),
+  'PUT /v1/tokenizers/:hash': write('none'),
   'GET /v1/runs/:run/rollouts': read('query'),
   'GET /v1/rollouts/:rollout/events': read('query'),
   'POST /v1/rollouts/events': read('body'),
