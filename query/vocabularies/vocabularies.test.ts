@@ -3,6 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { systemClock } from '../../base/clock.ts';
+import { systemRandom } from '../../base/random.ts';
 import fc from 'fast-check';
 import Fastify from 'fastify';
 import { openDirectoryBlobs } from '../../store/blobs/directory-blobs.ts';
@@ -77,7 +79,7 @@ test('UTF-8 is told as the platform tells it', () => {
       return false;
     }
   };
-  fc.assert(fc.property(fc.uint8Array({ maxLength: 6 }), (bytes) => utf8State(bytes) === 'whole' === isWhole(bytes))); // prettier-ignore
+  fc.assert(fc.property(fc.uint8Array({ maxLength: 6 }), (bytes) => (utf8State(bytes) === 'whole') === isWhole(bytes))); // prettier-ignore
   for (let first = 0; first < 256; first++)
     for (let second = 0; second < 256; second++) {
       const bytes = Uint8Array.of(first, second, 0x80, 0x80);
@@ -112,7 +114,7 @@ test('byte-level and SentencePiece-like tokenizer.json, and tiktoken ranks', () 
 
 test('a vocabulary is stored under its own hash only', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'tapedeck-vocabularies-'));
-  const blobs = await openDirectoryBlobs({ directory });
+  const blobs = await openDirectoryBlobs({ directory, clock: systemClock, random: systemRandom });
   const app = Fastify();
   await app.register(tokenizerRoutes, { blobs });
   try {

@@ -24,16 +24,11 @@ const ANYONE: RouteRule = { who: 'anyone', project: 'none' };
 const GATEWAY: RouteRule = { who: 'gateway', project: 'none' };
 
 /** What REST lists and fetches, under `GET /v1/`: each names its project in the query. */
-const RESOURCES = [
-  'analytics', 'batch_rows', 'batches', 'behind', 'calls', 'curves', 'envs', 'errors', 'groups', 'lineage', 'live', 'metrics', 'nodes', 'notes', 'policies', 'replay', 'rewards',
-  'rollouts', 'runs', 'search', 'steps', 'tasks', 'tools', 'traces',
-]; // prettier-ignore
-/** Every resource: its list, and whatever is read below it. */
-const LISTS = Object.fromEntries(RESOURCES.map(({ name }) => [`GET /v1/${name}*`, read('query')]));
+const READ_BY_QUERY = [...RESOURCES.map(({ name }) => name), 'analytics', 'behind', 'curves', 'lineage', 'live', 'replay', 'search'];
 
 export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   ...Object.fromEntries(
-    RESOURCES.flatMap((name) => [
+    READ_BY_QUERY.flatMap((name) => [
       [`GET /v1/${name}`, read('query')],
       [`GET /v1/${name}/*`, read('query')],
     ]),
@@ -44,19 +39,10 @@ export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   'GET /docs*': read('none'),
   // questions
   'POST /v1/sql': read('body'),
-  'GET /v1/traces/:id': read('query'),
-  ...LISTS,
-  'GET /v1/search': read('query'),
-  'GET /v1/curves': read('query'),
-  'GET /v1/lineage*': read('query'),
-  'GET /v1/live': read('query'),
   // vocabularies belong to no project; they are named by their content
   'GET /v1/tokenizers/:hash': read('none'),
   'PUT /v1/tokenizers/:hash': write('none'),
-  'GET /v1/runs/:run/rollouts': read('query'),
-  'GET /v1/rollouts/:rollout/events': read('query'),
   'POST /v1/rollouts/events': read('body'),
-  'GET /v1/replay/events': read('query'),
   // ClickHouse's own interface
   'GET /clickhouse/ping': ANYONE,
   'GET /ping': ANYONE,

@@ -53,7 +53,7 @@ if (mode === 'all') {
         async () =>
           (await client.chat.completions.create({ model, messages: [user('How are you?')], temperature: 1 })).choices[0]?.message.content,
       ),
-    ).then((texts) => texts.toSorted()),
+    ).then((texts) => texts.toSorted((a, b) => String(a).localeCompare(String(b)))),
   );
   await attempt('choices', async () => {
     const stream = await client.chat.completions.create({

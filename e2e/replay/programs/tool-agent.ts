@@ -21,4 +21,5 @@ for (let turn = 0; turn < 4; turn++) {
   if (!message.tool_calls?.length) break;
   for (const call of message.tool_calls) messages.push({ role: 'tool', tool_call_id: call.id, content: process.env['FACT'] ?? 'a metal' });
 }
-process.stdout.write(`${String(messages.at(-1)?.content)}\n`);
+const content = messages.at(-1)?.content;
+process.stdout.write(`${typeof content === 'string' ? content : JSON.stringify(content)}\n`);

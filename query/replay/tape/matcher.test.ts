@@ -180,9 +180,9 @@ describe('divergence', () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 60 }).filter((each) => !/\d/.test(each));
     fc.assert(
       fc.property(text, fc.nat(), (prompt, where) => {
-        const points = [...`It is 2026-11-30. ${prompt}`];
+        const points = Array.from(`It is 2026-11-30. ${prompt}`);
         const at = 18 + (where % (points.length - 18));
-        const live = [...`It is 2027-01-05. ${prompt}`];
+        const live = Array.from(`It is 2027-01-05. ${prompt}`);
         live[at] = points[at] === 'q' ? 'w' : 'q';
         const found = diverged(chat(points.join('')), chat(live.join('')));
         assert.deepEqual([found?.path, found?.at], ['messages[0].content', { unit: 'character', index: at }]);
