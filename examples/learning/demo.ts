@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { withLinkedSignal } from '../../base/linked-signal.ts';
 import { systemRandom } from '../../base/random.ts';
-import { learn, type Lesson, type LessonOptions } from './learn.ts';
+import { cancelRun, learn, type Lesson, type LessonOptions } from './learn.ts';
 import { firstStanding, readStanding, writeStanding, type Standing } from './standing.ts';
 import { holdsOnly, holdsOthers, waitForServer } from './store-look.ts';
 
@@ -53,6 +53,7 @@ async function run({ url, standing: path }: Order): Promise<string> {
   if (before.done) return 'the demo was played before';
   if (!(await holdsOnly(RUN, url, systemClock, stop.signal))) {
     writeStanding(path, { ...before, done: true });
+    if (known !== null) await cancelRun(url, RUN);
     return 'the demo is not played: the store holds other data';
   }
   writeStanding(path, before);

@@ -87,6 +87,13 @@ export async function learn(options: LessonOptions, deps: { readonly clock: Cloc
   });
 }
 
+/** Ends a run that was left open and is not gone on with. */
+export async function cancelRun(url: string, id: string): Promise<void> {
+  await using recorder = createRecorder({ url, producer: 'learning' });
+  recorder.run({ id }).end({ status: 'cancelled' });
+  await recorder.flush();
+}
+
 type Attendance = { readonly playing: Promise<void>; readonly training: Promise<void>; readonly outcome: () => Lesson };
 
 async function attend(
