@@ -49,7 +49,12 @@ export async function startGatewayServer(
       ...env,
       ...more,
     });
-    await started.ready();
+    try {
+      await started.ready();
+    } catch (error) {
+      await started.kill('tree');
+      throw error;
+    }
     return started;
   };
   let server = await start();
