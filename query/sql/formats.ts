@@ -2,6 +2,8 @@
 export const SQL_FORMATS = {
   json: { engine: 'JSON', mediaType: 'application/json' },
   ndjson: { engine: 'JSONEachRow', mediaType: 'application/x-ndjson' },
+  /** Lines {"progress": …}, {"row": …} and, when the query breaks off, {"exception": …}. */
+  'ndjson-progress': { engine: 'JSONEachRowWithProgress', mediaType: 'application/x-ndjson' },
   csv: { engine: 'CSVWithNames', mediaType: 'text/csv; charset=utf-8' },
   tsv: { engine: 'TabSeparatedWithNames', mediaType: 'text/tab-separated-values; charset=utf-8' },
   arrow: { engine: 'ArrowStream', mediaType: 'application/vnd.apache.arrow.stream' },

@@ -68,7 +68,8 @@ test('a number that a join did not find is NULL, not 0', async () => {
 });
 
 test('the same question gives the same bytes in every format', async () => {
-  for (const format of SQL_FORMAT_NAMES) {
+  // progress tells times
+  for (const format of SQL_FORMAT_NAMES.filter((name) => name !== 'ndjson-progress')) {
     const query = 'SELECT * FROM nodes ORDER BY trace, index';
     const [first, second] = [await world.ask(query, { format }), await world.ask(query, { format })];
     assert.ok(first.ok, first.text);
