@@ -1,14 +1,20 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { systemClock } from '../../base/clock.ts';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import { SQL_FORMAT_NAMES } from '../../query/sql/formats.ts';
 import type { SqlFormat } from '../../query/sql/formats.ts';
+import { CATALOGUE } from '../../store/columns/views/catalogue.ts';
 import type { Config } from '../config.ts';
 import { askServer } from '../render/ask-server.ts';
 import { terminalOf, tolerateClosedPipe, write } from '../render/output.ts';
 import { renderTable } from '../render/result-table.ts';
 import type { ResultSet } from '../render/result-table.ts';
 import { renderError } from '../render/server-error.ts';
+import { readHistory, writeHistory } from '../sql-shell/history.ts';
+import { runShell } from '../sql-shell/shell.ts';
 
 type Options = {
   readonly url: string;
@@ -21,7 +27,10 @@ type Options = {
 /** `tapedeck sql "select …"`: a table on a terminal, TSV in a pipe, or the format asked for. Without a query, or with `-`, it reads stdin. */
 export function sqlCommand(config: Pick<Config, 'url' | 'project'>): Command {
   return new Command('sql')
-    .argument('[query]', 'one SELECT, SHOW TABLES or DESCRIBE <view>; - or nothing reads it from stdin')
+    .argument(
+      '[query]',
+      'one SELECT, SHOW TABLES or DESCRIBE <view>; - reads it from stdin; nothing, on a terminal, asks for one after the other',
+    )
     .option('--url <url>', 'server to ask', config.url)
     .option('--project <id>', 'project to ask about', config.project)
     .addOption(
@@ -34,6 +43,7 @@ export function sqlCommand(config: Pick<Config, 'url' | 'project'>): Command {
       '\nExamples:\n  tapedeck sql "SELECT role, count() FROM nodes GROUP BY role"\n  tapedeck sql --param run=r1 "SELECT avg(reward) FROM rollouts WHERE run = {run:String}"\n  tapedeck sql --format parquet "SELECT * FROM rollouts" > rollouts.parquet',
     ) // prettier-ignore
     .action(async (query: string | undefined, options: Options) => {
+      if (query === undefined && process.stdin.isTTY && process.stdout.isTTY) return shell(options);
       const sql = query === undefined || query === '-' ? await readQuery() : query;
       await run(sql, options);
     });
@@ -50,6 +60,35 @@ async function readQuery(): Promise<string> {
   return text(process.stdin);
 }
 
+async function shell(options: Options): Promise<void> {
+  const file = join(homedir(), '.tapedeck_history');
+  const { paint } = terminalOf(process.stdout);
+  const columnsOf = new Map(CATALOGUE.map(({ name, columns }) => [name, columns]));
+  const history = await runShell({
+    input: process.stdin,
+    output: process.stdout,
+    isTerminal: true,
+    columns: () => terminalOf(process.stdout).columns,
+    paint,
+    clock: systemClock,
+    names: { views: new Map([...columnsOf].map(([name, columns]) => [name, columns.map((column) => column.name)])) },
+    meaningOf: (view, column) => columnsOf.get(view)?.find(({ name }) => name === column)?.meaning ?? '',
+    history: await readHistory(file),
+    ask: async (query, signal) => (await ask(query, 'json', options, signal)).json() as Promise<ResultSet>,
+  });
+  await writeHistory(file, history);
+}
+
+function ask(query: string, format: SqlFormat, options: Options, signal?: AbortSignal): Promise<Response> {
+  const { project, param: params } = options;
+  return askServer(options.url, '/v1/sql', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ query, format, params, ...(project === undefined ? {} : { project }) }),
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
 async function run(query: string, options: Options): Promise<void> {
   const { isTerminal, columns, paint } = terminalOf(process.stdout);
   tolerateClosedPipe(process.stdout);
@@ -62,16 +101,7 @@ async function run(query: string, options: Options): Promise<void> {
     );
   }
   try {
-    const response = await askServer(options.url, '/v1/sql', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        query,
-        format,
-        params: options.param,
-        ...(options.project === undefined ? {} : { project: options.project }),
-      }),
-    });
+    const response = await ask(query, format, options);
     if (chosen === 'table') {
       for (const line of renderTable((await response.json()) as ResultSet, columns, paint)) await write(process.stdout, `${line}\n`);
       return;

@@ -4,8 +4,9 @@ import type { View, ViewColumn } from './view.ts';
 
 const HEAD = `# SQL
 
-Questions are asked in ClickHouse SQL, read-only, over the views below: \`tapedeck sql "SELECT …"\`, \`POST /v1/sql\`, or any ClickHouse client.
-Every project has a database of its own that holds these views and nothing else.
+Questions are asked in ClickHouse SQL, read-only, over the views below: \`tapedeck sql "SELECT …"\`, \`tapedeck sql\` alone on a terminal (history, several lines until \`;\`, completion by tab,
+\`\\d\`, \`\\d <view>\`, \`\\timing\`, \`\\q\`), \`POST /v1/sql\`, or any ClickHouse client ([clickhouse-clients.md](clickhouse-clients.md)). Thirty questions with their answers are in [sql-cookbook.md](sql-cookbook.md).
+Every project has a database of its own that holds these views and nothing else; an API key is for one project ([security.md](security.md)).
 
 Rules that hold everywhere
 - NULL means "not measured", never 0. NaN and the infinities are values. Lists cannot be NULL in ClickHouse: \`nodes.streams\` says which were given.
