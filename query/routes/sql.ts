@@ -17,12 +17,9 @@ export const sqlRequest = z.strictObject({
     .min(1)
     .meta({ description: 'One SELECT, SHOW TABLES or DESCRIBE <view>, in ClickHouse SQL over the views of the project.' }),
   params: z.record(z.string(), z.json()).default({}).meta({ description: 'Values of {name:Type} in the query.' }),
-  format: z
-    .enum(SQL_FORMAT_NAMES)
-    .default('json')
-    .meta({
-      description: 'json, ndjson, ndjson-progress (lines of progress between those of rows), csv, tsv, arrow (IPC stream) or parquet.',
-    }),
+  format: z.enum(SQL_FORMAT_NAMES).default('json').meta({
+    description: 'json, ndjson, ndjson-progress (lines of progress between those of rows), csv, tsv, arrow (IPC stream) or parquet.',
+  }),
   project: entityId.default(DEFAULT_PROJECT),
 });
 
