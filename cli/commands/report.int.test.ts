@@ -79,7 +79,7 @@ test('report: gates decide the exit code', async () => {
   assert.match(failed.err, /^failed: pass@3 < 1\.1: pass@3 is \d+\.\d %\n$/);
   for (const [args, text] of [[['report', 'nobody'], /no run "nobody"/], [['report', 'eval-1', '--fail-if', 'significantly worse than baseline'], /no baseline/], [['report', 'eval-1', '--fail-if', 'good'], /no condition/], [['report', 'eval-1', '--html', join(folder, 'no', 'such', 'folder')], /cannot be written/]] as const) {
     const wrong = await tapedeck(args);
-    assert.equal(wrong.code, 2, args.join(' '));
+    assert.equal(wrong.code, 2, `${args.join(' ')}: ${wrong.err}`);
     assert.match(wrong.err, text);
   }
   assert.equal((await tapedeck(['report', 'eval-1'], 'http://127.0.0.1:9')).code, 2);

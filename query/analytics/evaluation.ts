@@ -67,7 +67,7 @@ function noRun(reader: Reader, run: string): TapedeckError {
   return new TapedeckError(
     'not_found',
     `there is no run "${run}" in the project "${reader.project}" at the position ${reader.asOf.position}: list the runs with tapedeck sql "SELECT run FROM runs"`,
-    { details: { run, project: reader.project, position: reader.asOf.position } },
+    { details: { run, project: reader.project, asOf: reader.asOf.position } },
   );
 }
 

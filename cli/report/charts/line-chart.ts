@@ -51,7 +51,7 @@ export function lineChart(chart: LineChart): string {
 function drawSeries({ tone, points }: LineSeries, xOf: (point: LinePoint) => number, yOf: (value: number) => number): string {
   const known = points.filter((point): point is LinePoint & { y: number } => point.y !== null && Number.isFinite(point.y));
   const place = (point: LinePoint, value: number): string => `${round(xOf(point))},${round(yOf(value))}`;
-  const banded = known.filter((point) => typeof point.low === 'number' && typeof point.high === 'number');
+  const banded = known.filter((point) => Number.isFinite(point.low) && Number.isFinite(point.high));
   const upper = banded.map((point) => place(point, point.high as number));
   const lower = banded.toReversed().map((point) => place(point, point.low as number));
   const [only] = banded;
