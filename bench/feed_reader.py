@@ -39,7 +39,8 @@ def over_tcp(verified: bool):
 def mapped(verified: bool):
     answer = connection.head(path, query)
     data = map_file(answer.headers["x-feed-file"], int(answer.headers["content-length"]))
-    assert data is not None
+    if data is None:
+        raise SystemExit(f"the server's file cannot be mapped: {dict(answer.headers)}")
     if verified:
         verify_digest(data, _sha256_of(answer.headers))
     return read_slice(data)

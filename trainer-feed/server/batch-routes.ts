@@ -1,4 +1,5 @@
 /** What ranks read: their slice of a batch, and its manifest. Reading changes nothing and needs no lease; the same slice is the same bytes, however often it is asked for. */
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { TapedeckError } from '../../base/errors.ts';
@@ -70,7 +71,7 @@ export const batchRoutes: FeedRoutes = (app, service) => {
     });
     if (request.headers['if-none-match'] === etag) return reply.code(304).send();
     void reply.type(ARROW).header('content-length', String(bytes));
-    if (request.method === 'HEAD') return reply.send();
+    if (request.method === 'HEAD') return answerHead(reply);
     return reply
       .serializer((payload) => payload as never)
       .send(await (await service.slices(asked.engine)).read(prepared.slices[query.rank] as never));
@@ -92,6 +93,13 @@ export const batchRoutes: FeedRoutes = (app, service) => {
     });
   });
 };
+
+/** As the GET without its body. Fastify's own HEAD would say that the body has no bytes. */
+function answerHead(reply: FastifyReply): FastifyReply {
+  void reply.hijack();
+  reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders).end();
+  return reply;
+}
 
 /** The batch is not cut: why, or that it never will be, or that it is too far ahead to be asked for. */
 async function notYet(reply: FastifyReply, service: FeedService, { engine }: FeedRequest, n: number): Promise<FastifyReply> {

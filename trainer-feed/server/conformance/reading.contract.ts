@@ -1,6 +1,7 @@
 /** Slices and manifests. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { tableFromIPC, RecordBatchReader } from 'apache-arrow';
 import { FeedClient, refuses, type Contract } from './conformance.ts';
@@ -39,6 +40,20 @@ export const readingContract: Contract = (under) => {
     assert.equal(again.status, 304);
     const file = ranks[0].headers.get('x-feed-file');
     if (file !== null) assert.deepEqual(readFileSync(decodeURI(file)), ranks[0].bytes, 'the file on this machine is the same');
+  });
+
+  test('HEAD says what GET would send; a file it names on this machine holds those bytes', async () => {
+    const client = new FeedClient(under, 'head');
+    await client.produce({ seed: 12, groups: 6, size: 4 });
+    await client.create();
+    const got = await client.slice(1);
+    const head = await client.fetch('HEAD', `/v1/feeds/${client.feed}/batches/1?rank=0&world=2&maxTokens=800`);
+    assert.deepEqual([head.status, head.bytes.length], [200, 0]);
+    for (const name of ['content-length', 'content-type', 'etag', 'repr-digest', 'x-feed-n', 'x-feed-batch', 'x-feed-plan'])
+      assert.equal(head.headers.get(name), got.headers.get(name), name);
+    assert.equal(head.headers.get('content-length'), String(got.bytes.length));
+    const file = head.headers.get('x-feed-file');
+    if (file !== null) assert.deepEqual(await readFile(decodeURI(file)), got.bytes);
   });
 
   test('another world is another plan of the same rows', async () => {
