@@ -28,6 +28,7 @@ type Step = {
   readonly micro_batches: number;
   readonly checkpoint: { readonly n: number; readonly batch_id: string | null };
   readonly end?: true;
+  readonly gradient?: readonly number[];
 };
 
 async function send(events: readonly TapedeckEvent[]): Promise<void> {
@@ -56,6 +57,8 @@ async function ranks(count: number, options: object): Promise<{ steps: Step[]; c
   return Promise.all(Array.from({ length: count }, (_, i) => rank({ ...options, rank: i, world: count })));
 }
 
+const SPEC = { runs: ['run-1'], batch: { by: 'groups', size: 2 }, maxRowTokens: 64, staleness: { maxOffPolicySteps: null } };
+
 before(async () => {
   if (skip !== false) return;
   server = await startServer({ TAPEDECK_DATA: folder.path, TAPEDECK_LOG_LEVEL: 'warn' });
@@ -63,7 +66,7 @@ before(async () => {
   const answer = await fetch(`${server.url}/v1/feeds`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ feed: 'policy', spec: { runs: ['run-1'], batch: { by: 'groups', size: 2 }, maxRowTokens: 64, staleness: { maxOffPolicySteps: null } } }),
+    body: JSON.stringify({ feed: 'policy', spec: SPEC }),
   }); // prettier-ignore
   assert.equal(answer.status, 201, await answer.text());
   await send([event('run.started', { run: 'run-1' }, T0 - 1, { kind: 'train' })]);
@@ -109,3 +112,47 @@ test(
     assert.ok(Math.abs(losses(first, 2) - losses(last, 2)) < 1e-9, 'the loss depends on the number of ranks');
   },
 );
+
+test('one batch at 1, 2, 4 and 8 ranks: equally many micro-batches on each, and the same loss and gradient', { skip, timeout: 400_000 }, async () => {
+  await create('worlds');
+  let alone: { loss: number; gradient: readonly number[]; batchId: string } | null = null;
+  for (const world of [1, 2, 4, 8]) {
+    const all = await ranks(world, { feed: 'worlds', peek: true });
+    const steps = all.map(({ steps: [step], code }) => {
+      assert.equal(code, 0);
+      return step as Step;
+    });
+    assert.equal(new Set(steps.map(({ micro_batches: count }) => count)).size, 1, `${world} ranks`);
+    const loss = steps.reduce((sum, step) => sum + step.loss, 0);
+    const gradient = (steps[0]?.gradient ?? []).map((_, i) => steps.reduce((sum, step) => sum + (step.gradient?.[i] ?? NaN), 0));
+    const batchId = steps[0]?.batch_id as string;
+    alone ??= { loss, gradient, batchId };
+    assert.equal(batchId, alone.batchId);
+    assert.ok(Math.abs(loss - alone.loss) < 1e-6, `loss ${loss} of ${world} ranks, ${alone.loss} of one`);
+    for (const [i, value] of gradient.entries()) assert.ok(Math.abs(value - (alone.gradient[i] as number)) < 1e-6, `gradient ${i} of ${world} ranks`);
+  }
+  assert.ok((alone?.gradient ?? []).some((value) => Math.abs(value) > 1e-3), 'there was nothing to learn');
+}); // prettier-ignore
+
+test('eight ranks, then four, then six from a checkpoint: every row once', { skip, timeout: 400_000 }, async () => {
+  await create('elastic');
+  const eight = await ranks(8, { feed: 'elastic', steps: 1 });
+  const four = await ranks(4, { feed: 'elastic', steps: 2, checkpoint: eight[0]?.steps[0]?.checkpoint });
+  const six = await ranks(6, { feed: 'elastic', checkpoint: four[0]?.steps.at(-1)?.checkpoint });
+  for (const all of [eight, four, six]) assert.deepEqual(all.map(({ code }) => code), all.map(() => 0)); // prettier-ignore
+  const chain = [eight, four, six].flatMap((all) => (all[0]?.steps ?? []).filter(({ end }) => end !== true).map(({ n }) => n));
+  assert.deepEqual(chain, chain.map((_, i) => i + 1)); // prettier-ignore
+  const rows = [...eight, ...four, ...six].flatMap(({ steps }) => steps.flatMap(({ rows: own }) => own ?? []));
+  assert.equal(new Set(rows).size, rows.length, 'a row was trained twice');
+  const whole: string[] = [];
+  for (const n of chain) {
+    const answer = await fetch(`${server.url}/v1/feeds/elastic/batches/${n}/manifest`);
+    whole.push(...((await answer.json()) as { rows: { rowId: string }[] }).rows.map(({ rowId }) => rowId));
+  }
+  assert.deepEqual(rows.toSorted(), whole.toSorted());
+});
+
+async function create(feed: string): Promise<void> {
+  const answer = await fetch(`${server.url}/v1/feeds`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ feed, spec: SPEC }) });
+  assert.equal(answer.status, 201, await answer.text());
+} // prettier-ignore

@@ -3,6 +3,7 @@ import { PassThrough } from 'node:stream';
 import { z } from 'zod';
 import { awaitFeed, foldOf } from '../feed/await-feed.ts';
 import { capacityOf, type Capacity } from '../feed/capacity.ts';
+import type { FeedFold } from '../feed/fold.ts';
 import { statusOf } from '../feed/status.ts';
 import { described, feedOf, feedParams, parsed, projectQuery, wait, type FeedRoutes } from './route-parts.ts';
 import { endsOf } from './trainer-routes.ts';
@@ -14,10 +15,16 @@ const capacityQuery = z.strictObject({
   atLeast: z.coerce.number().int().min(1).max(1_000_000).default(1).meta({ description: 'waits until so many rollouts may be started' }),
 });
 
+/** What was acknowledged already is read in this time, milliseconds; a feed that is far behind answers by what it has read. */
+const READ_MS = 5_000;
 /** A comment line so often, milliseconds: the client knows the stream lives. */
 const HEARTBEAT_MS = 15_000;
 /** A reader that leaves more than this unread is cut off, bytes. */
 const MAX_UNREAD = 1024 * 1024;
+
+function hasRead({ facts }: FeedFold, ends: readonly number[]): boolean {
+  return ends.every((end, partition) => (facts.positions[partition] ?? 0) >= end);
+}
 
 export const statusRoutes: FeedRoutes = (app, service) => {
   app.get(
@@ -35,6 +42,9 @@ export const statusRoutes: FeedRoutes = (app, service) => {
     async (request, reply) => {
       const { engine, signal } = await feedOf(service, request, reply);
       const query = parsed(capacityQuery, request.query);
+      // what was acknowledged before the question counts in the answer, so that nobody starts the same room twice
+      const ends = await endsOf(service);
+      await awaitFeed(engine, service.clock, READ_MS, (fold) => engine.view.paused || hasRead(fold, ends) || null, signal);
       let latest: Capacity | null = null;
       await awaitFeed(
         engine,

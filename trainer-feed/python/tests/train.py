@@ -1,6 +1,7 @@
 """A trainer for tests: takes batches of one rank, pretends to step, commits, and tells what it did as one JSON object per line.
 
-Arguments as JSON: url, feed, rank, world, max_tokens, steps (null = to the end), checkpoint (null or what was printed), die_before_commit (a step, or null).
+Arguments as JSON: url, feed, rank, world, max_tokens, steps (null = to the end), checkpoint (null or what was printed), die_before_commit (a step, or null), peek (true = only loss and gradient of
+the next batch).
 """
 
 from __future__ import annotations
@@ -12,6 +13,23 @@ import sys
 from tapedeck_feed import Feed, LossStreams, compute_loss
 
 
+def peek(batch) -> dict:
+    """Loss and gradient of this rank's share, for a model with one number per token id (modulo 61): log softmax over them. Nothing is committed."""
+    import torch
+
+    theta = torch.linspace(-1.0, 1.0, 61, dtype=torch.float64, requires_grad=True)
+    total = torch.zeros((), dtype=torch.float64)
+    for micro_batch in batch.micro_batches:
+        own = torch.log_softmax(theta, 0)[micro_batch.torch("token_ids").long() % 61]
+        # close to the policy that sampled, as after a step: ratios near 1, so that no mask hides the gradient
+        logprobs = micro_batch.torch("logprobs").double() + own - 0.98 * own.detach()
+        # gradient accumulation: one backward pass per micro-batch, padding included
+        loss, _ = compute_loss(logprobs, micro_batch.torch_streams(), batch.denominators)
+        loss.backward()
+        total += loss.detach()
+    return {"n": batch.n, "batch_id": batch.batch_id, "micro_batches": len(batch.micro_batches), "loss": float(total), "gradient": theta.grad.tolist()}
+
+
 def main() -> None:
     asked = json.loads(sys.argv[1])
     feed = Feed(
@@ -20,6 +38,9 @@ def main() -> None:
     )
     with feed:
         steps = 0
+        if asked.get("peek"):
+            print(json.dumps(peek(feed.take())), flush=True)
+            return
         for batch in feed:
             rows = [row for mb in batch.micro_batches for row, padded in zip(mb.texts("row_id"), mb.padding) if not padded]
             loss = 0.0

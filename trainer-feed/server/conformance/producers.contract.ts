@@ -23,6 +23,10 @@ export const producersContract: Contract = (under) => {
     assert.equal((await waiting).capacity, 8, 'batch 2 holds 8; what is left is too old for batch 3, and no longer counts');
     await client.step(2);
     assert.equal((await ask()).capacity, 16);
+    // what was acknowledged before the question counts: nobody starts the same room twice
+    await client.produce({ seed: 24, groups: 1, size: 4 });
+    const after = await ask();
+    assert.ok(after.queued + after.running > 0 && (after.capacity ?? 0) < 16, JSON.stringify(after));
     const free = new FeedClient(under, 'unlimited');
     await free.produce({ seed: 22, groups: 1, size: 2 });
     await free.create({ staleness: { maxOffPolicySteps: null } });
