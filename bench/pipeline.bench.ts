@@ -40,9 +40,9 @@ async function settled(events: number): Promise<Record<string, number>> {
 
 const folder = temporaryFolder('pipeline');
 const tableBytes = (): number => 1024 * kilobytes(join(folder.path, 'engine', 'store'));
-const server = await startServer({ TAPEDECK_DATA: folder.path, TAPEDECK_LOG_LEVEL: 'warn' });
+const server = await startServer({ TAPEDECK_DATA: folder.path, TAPEDECK_LOG_LEVEL: 'warn' }, { listenMs: 120_000 });
 try {
-  await server.ready();
+  await server.ready(180_000);
   const pids = processesOf(server);
   const names = Object.keys(pids) as (keyof typeof pids)[];
   const before = Object.fromEntries(names.map((name) => [name, usageOf(pids[name]).cpu]));

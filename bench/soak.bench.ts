@@ -51,7 +51,7 @@ function figuresOf(name: ProcessName, samples: readonly Sample[]): Record<string
 }
 
 const folder = temporaryFolder('soak');
-const server = await startServer({ TAPEDECK_DATA: folder.path, TAPEDECK_LOG_LEVEL: 'warn' });
+const server = await startServer({ TAPEDECK_DATA: folder.path, TAPEDECK_LOG_LEVEL: 'warn' }, { listenMs: 120_000 });
 try {
   await server.ready(180_000);
   const pids = processesOf(server);
