@@ -43,6 +43,7 @@ export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   'GET /v1/tokenizers/:hash': read('none'),
   'PUT /v1/tokenizers/:hash': write('none'),
   'POST /v1/rollouts/events': read('body'),
+  'GET /v1/replay/events': read('query'),
   // ClickHouse's own interface
   'GET /clickhouse/ping': ANYONE,
   'GET /ping': ANYONE,
