@@ -9,7 +9,6 @@ import { TapedeckError } from '../../../base/errors.ts';
 import { systemRandom } from '../../../base/random.ts';
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import { openServer } from '../../../ingest/http/server.ts';
-import { batchIdOf, excludedDigestOf } from '../../../trainer-feed/cut/identity.ts';
 import type { FeedStatus } from '../../../trainer-feed/feed/status.ts';
 import { createReplayedFeed, type ReplayedBatch } from '../../../trainer-feed/replay/replayed-feed.ts';
 import { registerReplayedFeed } from '../../../trainer-feed/replay/replayed-feed-routes.ts';
@@ -196,24 +195,6 @@ async function serveSteps(feed: string, options: Range & { readonly serve: numbe
 }
 
 const LINGER_MS = 2_000;
-
-/** The id that follows from what a manifest says. */
-function idOf(manifest: Manifest): string {
-  const { previousId, feed, n, specHash, rows, counts, groups, excluded, sourcePositions, policyVersion } = manifest;
-  const denominators = { rl: counts.N_rl, ce: counts.N_ce, refKl: counts.N_ref_kl };
-  return batchIdOf({
-    previousId,
-    feed,
-    n,
-    specHash,
-    rows,
-    denominators,
-    groups,
-    excludedDigest: excludedDigestOf(excluded),
-    sourcePositions,
-    policyVersion,
-  });
-}
 
 function batchOf({ n, batchId, previousId, timeline, algorithm, policyVersion, counts, rows }: Manifest): ReplayedBatch {
   const packed = rows.map(({ rowId, seqLen, multimodal }) => ({ rowId, seqLen, multimodal }));
