@@ -44,10 +44,11 @@ export async function check(program: readonly string[], options: CheckOptions, s
   return good === rollouts.length ? 0 : 1;
 }
 
+/** Forks are left out: they begin in the middle, and their beginning is in the record of their parent. */
 async function recentRollouts(options: CheckOptions): Promise<string[]> {
   const rows = await rowsOf<{ rollout: string }>(
     options,
-    'SELECT rollout FROM rollouts WHERE run = {run:String} AND ended IS NOT NULL ORDER BY started DESC, rollout LIMIT {last:UInt32}',
+    'SELECT rollout FROM rollouts WHERE run = {run:String} AND ended IS NOT NULL AND parent_rollout IS NULL ORDER BY started DESC, rollout LIMIT {last:UInt32}',
     { run: options.check, last: options.last },
   );
   if (rows.length === 0)
@@ -94,7 +95,7 @@ function lineOf(checked: Checked): string {
   const counts = `${summary.served} of ${summary.calls} calls, ${summary.drifts} drifted`;
   if (isGood(checked)) return `ok   ${rollout}: ${counts}`;
   const first = misses[0];
-  const where = first?.comparedWith ? ` at call ${first.comparedWith.index} of ${first.comparedWith.trace}` : '';
+  const where = first?.comparedWith ? `; first at call ${first.comparedWith.index} of ${first.comparedWith.trace}` : '';
   const served = calls.find(({ difference }) => difference !== null);
   const difference = first?.difference ?? served?.difference ?? null;
   const why = difference !== null ? `${where}: ${differenceText(difference)}` : first !== undefined ? `: ${first.message}` : '';

@@ -142,6 +142,6 @@ function comparedTools(recorded: Fields, live: Fields): ToolComparison[] {
   const before = new Map(cutToolResults(recorded).results.map((result) => [result.id, result]));
   return cutToolResults(live).results.map(({ id, name, content }) => {
     const [found] = differences(before.get(id)?.content ?? null, content, 1);
-    return { toolCallId: id, name, difference: found === undefined ? null : described(found) };
+    return { toolCallId: id, name, difference: found === undefined ? null : described({ ...found, path: ['result', ...found.path] }) };
   });
 }

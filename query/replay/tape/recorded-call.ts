@@ -1,4 +1,5 @@
 /** One recorded call as a replay needs it: what was asked, and what the harness was told. Pure. */
+import { isTapedeckError } from '../../../base/errors.ts';
 import { readPieces, type AnswerPiece } from '../../../events/answer-pieces.ts';
 import { toJson } from '../../../events/codec/cbor-to-json.ts';
 import { isMap } from '../../../events/fields.ts';
@@ -71,8 +72,9 @@ function requestOf(value: unknown): Fields | null {
 
 function answerOf({ told, response, stream, error }: CallData): RecordedAnswer | null {
   if (told?.pieces) {
-    const { status, headers = {}, pieces, ending } = told;
-    return { status, headers: textHeaders(headers), pieces: readPieces(pieces.bytes), ending, isExact: true };
+    const { status, headers = {}, ending } = told;
+    const pieces = piecesOf(told.pieces.bytes);
+    return pieces === null ? null : { status, headers: textHeaders(headers), pieces, ending, isExact: true };
   }
   if (told !== undefined && told !== null) return null;
   // recorded before answers were kept byte for byte: a whole JSON body can be printed from its value
@@ -83,8 +85,19 @@ function answerOf({ told, response, stream, error }: CallData): RecordedAnswer |
   return { status: error?.statusCode ?? 200, headers, pieces: [{ atMicros: 0, bytes: body }], ending: 'complete', isExact: false };
 }
 
+/** Null for bytes that no gateway wrote. */
+function piecesOf(bytes: Uint8Array): AnswerPiece[] | null {
+  try {
+    return readPieces(bytes);
+  } catch (error) {
+    if (isTapedeckError(error, 'invalid_value')) return null;
+    throw error;
+  }
+}
+
 function whyNoAnswer({ told }: CallData): string {
-  return told?.pieces === null
+  if (told?.pieces) return 'the pieces of its answer cannot be read';
+  return told !== undefined && told !== null
     ? 'its answer was too large to be kept byte for byte'
     : 'its answer is not recorded byte for byte: it was streamed through an older gateway, or not through one';
 }
