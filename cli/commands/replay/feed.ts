@@ -127,7 +127,7 @@ async function writeSteps(feed: string, options: Range, source: Source): Promise
       `| ${n} | ${manifest.batchId.slice(0, 16)} | ${manifest.rows.length} | ${tokens} | ${world} | ${(digests[0] as string).slice(0, 16)} |\n`,
     );
   }
-  const where = out === undefined ? '' : ` written to ${out}`;
+  const where = out === undefined ? '' : `; written to ${out}`;
   await write(process.stdout, `\n${to - from + 1} steps of feed ${feed}: every id is what its batch holds${where}\n`);
   return 0;
 }
