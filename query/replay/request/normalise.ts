@@ -97,6 +97,8 @@ export function unexplainedAt(recorded: string, live: string, rules: Rules, path
     if (a.text === b.text) continue;
     let n = 0;
     while (n < a.text.length && n < b.text.length && a.text.charCodeAt(n) === b.text.charCodeAt(n)) n++;
+    // not between the halves of a pair
+    if (n > 0 && (a.text.charCodeAt(n - 1) & 0xfc00) === 0xd800) n--;
     return [a.start + n, b.start + n];
   }
   return null;

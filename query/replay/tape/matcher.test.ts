@@ -191,6 +191,18 @@ describe('divergence', () => {
     );
   });
 
+  test('characters are code points: a pair is never cut', () => {
+    const found = diverged(chat('a\u{1f937}b'), chat('a\u{1f936}b'));
+    assert.deepEqual(found, {
+      path: 'messages[0].content',
+      at: { unit: 'character', index: 1 },
+      recorded: '"a\u{1f937}b"',
+      live: '"a\u{1f936}b"',
+    });
+    const lists = diverged({ stop: '\u{1f937}' }, { stop: '\u{1f936}' });
+    assert.equal(lists?.at?.index, 0);
+  });
+
   test('a token, a missing member, a missing message, another type', () => {
     const tokens = (ids: number[]): Fields => ({ input_ids: ids });
     assert.deepEqual(diverged(tokens([1, 2, 3, 4]), tokens([1, 2, 9, 4])), {
