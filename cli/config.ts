@@ -245,6 +245,7 @@ export function paths(config: Pick<Config, 'data' | 'keys'>) {
     blobs: at('blobs'),
     feeds: at('feeds'),
     demo: at('demo'),
+    exports: at('exports'),
     gatewaySecret: at('gateway.secret'),
     keys: config.keys === undefined ? at('keys.json') : resolve(config.keys),
     audit: at('audit.log'),

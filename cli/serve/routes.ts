@@ -19,6 +19,7 @@ import { listRoutes } from '../../query/routes/lists.ts';
 import { liveRoutes } from '../../query/routes/live.ts';
 import { searchRoutes } from '../../query/routes/search.ts';
 import { replayRoutes } from '../../query/replay/routes.ts';
+import { exportRoutes } from '../../query/routes/exports.ts';
 import { tokenizerRoutes } from '../../query/routes/tokenizers.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
@@ -30,9 +31,10 @@ import { ensureProject } from '../../store/columns/views/ensure-project.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
 import type { FeedService } from '../../trainer-feed/server/feed-service.ts';
 import { feedRoutes } from '../../trainer-feed/server/routes.ts';
-import type { Config, Role } from '../config.ts';
+import { paths, type Config, type Role } from '../config.ts';
 import type { Rebuild } from '../../query/operations/rebuild.ts';
 import { projectOptions, type Columns } from './columns.ts';
+import { openExports } from './open-exports.ts';
 import type { ProjectorChild } from './projector-child.ts';
 
 type Parts = {
@@ -70,6 +72,9 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     app.addHook('preClose', () => hub.close());
     await app.register(liveRoutes, { hub });
     await app.register(tokenizerRoutes, { blobs: parts.blobs });
+    const exports = openExports({ store, log, blobs: parts.blobs, directory: paths(config).exports, clock: parts.clock });
+    app.addHook('preClose', () => exports.jobs.close());
+    await app.register(exportRoutes, { store, ...exports });
     await app.register(rolloutEventRoutes, { store, log, blobs: parts.blobs });
     await app.register(replayRoutes, { store, log, blobs: parts.blobs, clock: parts.clock });
     await app.register(compactRoutes, { store });

@@ -59,7 +59,7 @@ export async function asOfPosition<T>(store: ColumnStore, { project, isSummary, 
   throw new TapedeckError('overloaded', 'summaries are refreshed faster than this list is read; ask again');
 } // prettier-ignore
 
-function readsSummaries({ resource, fields, sort, filter, histograms }: ListRequest): boolean {
+export function readsSummaries({ resource, fields, sort, filter, histograms }: ListRequest): boolean {
   const used = [...fields, ...sort.map((key) => key.field), ...histograms, ...fieldsIn(filter)];
   return resource.isSummary || used.some((field) => field.join === 'agent');
 }

@@ -83,6 +83,17 @@ export const rolloutEventRoutes: FastifyPluginAsync<RolloutEventsOptions> = asyn
   );
 };
 
+/** The original events of a rollout in log order, each once, large values put back. */
+export async function* rolloutSlices(
+  { project, run, rollout }: { readonly project: string; readonly run: string; readonly rollout: string },
+  { store, log, blobs }: RolloutEventsOptions,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const places = await store.rows<Place>(POSITIONS, { params: { project, run, rollout }, signal });
+  const slices = slicesAt(log, places.map((place) => placeOf(place)), signal); // prettier-ignore
+  yield* whole(values(slices), blobs, signal);
+}
+
 type Place = { readonly partition: number; readonly offset: string; readonly bytes?: number };
 /** A record by its place in the log. */
 export type Wanted = { readonly partition: number; readonly offset: number; readonly bytes: number };

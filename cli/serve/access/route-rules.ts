@@ -24,7 +24,7 @@ const ANYONE: RouteRule = { who: 'anyone', project: 'none' };
 const GATEWAY: RouteRule = { who: 'gateway', project: 'none' };
 
 /** What REST lists and fetches, under `GET /v1/`: each names its project in the query. */
-const READ_BY_QUERY = [...RESOURCES.map(({ name }) => name), 'analytics', 'behind', 'curves', 'lineage', 'live', 'replay', 'search'];
+const READ_BY_QUERY = [...RESOURCES.map(({ name }) => name), 'analytics', 'behind', 'curves', 'exports', 'lineage', 'live', 'replay', 'search'];
 
 export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   ...Object.fromEntries(
@@ -39,6 +39,9 @@ export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   'GET /docs*': read('none'),
   // questions
   'POST /v1/sql': read('body'),
+  // exports read, and keep a file of their own for a while
+  'POST /v1/exports': read('body'),
+  'DELETE /v1/exports/:id': read('query'),
   // vocabularies belong to no project; they are named by their content
   'GET /v1/tokenizers/:hash': read('none'),
   'PUT /v1/tokenizers/:hash': write('none'),
