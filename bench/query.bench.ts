@@ -91,7 +91,9 @@ for (const [name, question] of Object.entries(QUESTIONS)) {
   const times: { readonly small: number[]; readonly large: number[] } = { small: [], large: [] };
   for (let round = 0; round < rounds + 3; round++) {
     const [a, b] = [await timed(small, question, round), await timed(large, question, round)];
-    if (round >= 3) times.small.push(a) && times.large.push(b); // the first ones fill caches
+    if (round < 3) continue; // the first ones fill caches
+    times.small.push(a);
+    times.large.push(b);
   }
   const [a, b] = [median(times.small), median(times.large)];
   console.log(`${name.padEnd(36)} ${a.toFixed(1).padStart(8)} ${b.toFixed(1).padStart(8)}   x ${(b / a).toFixed(2)}`);

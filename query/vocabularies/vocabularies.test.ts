@@ -7,8 +7,6 @@ import { systemClock } from '../../base/clock.ts';
 import { systemRandom } from '../../base/random.ts';
 import fc from 'fast-check';
 import Fastify from 'fastify';
-import { systemClock } from '../../base/clock.ts';
-import { systemRandom } from '../../base/random.ts';
 import { openDirectoryBlobs } from '../../store/blobs/directory-blobs.ts';
 import { tokenizerRoutes } from '../routes/tokenizers.ts';
 import { joinPieces, utf8State } from './join-pieces.ts';
@@ -122,7 +120,7 @@ test('a vocabulary is stored under its own hash only', async () => {
   try {
     const table = Buffer.from(writeVocabulary(new Map([[5, { bytes: Uint8Array.of(0xff), isSpecial: false }]])));
     const hash = vocabularyHash(table);
-    const put = async (name: string, payload: Buffer) => app.inject({ method: 'PUT', url: `/v1/tokenizers/${name}`, payload, headers: { 'content-type': 'application/octet-stream' } });
+    const put = (name: string, payload: Buffer) => app.inject({ method: 'PUT', url: `/v1/tokenizers/${name}`, payload, headers: { 'content-type': 'application/octet-stream' } });
     assert.equal((await put(hash, table)).statusCode, 201);
     assert.equal((await put('0'.repeat(64), table)).json<{ error: { code: string } }>().error.code, 'digest_mismatch');
     const other = Buffer.from('something else');

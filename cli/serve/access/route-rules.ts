@@ -24,7 +24,17 @@ const ANYONE: RouteRule = { who: 'anyone', project: 'none' };
 const GATEWAY: RouteRule = { who: 'gateway', project: 'none' };
 
 /** What REST lists and fetches, under `GET /v1/`: each names its project in the query. */
-const READ_BY_QUERY = [...RESOURCES.map(({ name }) => name), 'analytics', 'behind', 'curves', 'exports', 'lineage', 'live', 'replay', 'search'];
+const READ_BY_QUERY = [
+  ...RESOURCES.map(({ name }) => name),
+  'analytics',
+  'behind',
+  'curves',
+  'exports',
+  'lineage',
+  'live',
+  'replay',
+  'search',
+];
 
 export const ROUTE_RULES: Readonly<Record<string, RouteRule>> = {
   ...Object.fromEntries(
