@@ -166,7 +166,9 @@ describe('keys', { timeout: 300_000 }, () => {
     const { paths: described } = JSON.parse((await world.ask(keyOf('readA'), 'GET', '/docs/json')).text) as {
       paths: Record<string, object>;
     };
-    const listed = Object.entries(described).filter(([path, verbs]) => 'get' in verbs && /^\/v1\/(?!audit|dead-letters|models|tokenizers)/.test(path));
+    const listed = Object.entries(described).filter(
+      ([path, verbs]) => 'get' in verbs && /^\/v1\/(?!audit|dead-letters|models|tokenizers)/.test(path),
+    );
     assert.ok(listed.length > 30, String(listed.length));
     for (const [path] of listed) {
       const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => (name === 'run' ? 'shared-name' : '0'));
