@@ -9,7 +9,7 @@ export type Settings = Readonly<Record<string, readonly string[]>>;
 export type SettingDifference = { readonly setting: string; readonly base: readonly string[]; readonly other: readonly string[] };
 
 /** Parts of sampling that differ from call to call by intent. */
-const PER_CALL = new Set(['seed', 'n', 'stream', 'user', 'request_id']);
+const PER_CALL = "'seed', 'n', 'stream', 'user', 'request_id'";
 /** Values of one setting that are told; the comparison uses all. */
 const MAX_TOLD = 20;
 
@@ -17,39 +17,17 @@ const MAX_TOLD = 20;
 export async function readSettings(reader: Reader, { run, policyVersion }: Selection): Promise<Settings> {
   const ofVersion = policyVersion === undefined ? '' : ' AND (policy_version = {version:UInt64} OR isNull(policy_version))';
   const params = policyVersion === undefined ? { run } : { run, version: policyVersion };
-  const [calls, tools] = await Promise.all([
-    reader.rows<{ sampling: string | null; tokenizer: string | null; template: string | null }>(
-      `SELECT DISTINCT sampling, tokenizer_hash AS tokenizer, template_hash AS template FROM calls FINAL WHERE ${reader.within()} AND run = {run:String} AND isNull(error_type)${ofVersion} LIMIT 10000`,
-      params,
-    ),
-    reader.rows<{ tools: string }>(
-      `SELECT DISTINCT JSONExtractRaw(data, 'tools') AS tools FROM trace_payloads FINAL WHERE ${reader.within()} AND run = {run:String} AND type = 'trace.started' LIMIT 1000`,
-      { run },
-    ),
-  ]);
-  const seen = new Map<string, Set<string>>();
-  const add = (setting: string, value: string): void => void (seen.get(setting) ?? seen.set(setting, new Set()).get(setting))?.add(value);
-  for (const { sampling, tokenizer, template } of calls) {
-    if (tokenizer !== null) add('tokenizer', tokenizer);
-    if (template !== null) add('template', template);
-    for (const [name, value] of samplingOf(sampling)) add(`sampling.${name}`, value);
-  }
-  for (const row of tools) if (row.tools !== '') add('tools', row.tools);
-  return Object.fromEntries([...seen].map(([setting, values]) => [setting, [...values].toSorted()]));
+  const calls = `FROM calls FINAL WHERE ${reader.within()} AND run = {run:String} AND isNull(error_type)${ofVersion}`;
+  const rows = await reader.rows<{ setting: string; value: string }>(
+    `SELECT DISTINCT concat('sampling.', pair.1) AS setting, pair.2 AS value FROM (SELECT arrayJoin(JSONExtractKeysAndValuesRaw(ifNull(sampling, '{}'))) AS pair ${calls}) WHERE pair.1 NOT IN (${PER_CALL})
+     UNION ALL SELECT DISTINCT 'tokenizer' AS setting, assumeNotNull(tokenizer_hash) AS value ${calls} AND isNotNull(tokenizer_hash)
+     UNION ALL SELECT DISTINCT 'template' AS setting, assumeNotNull(template_hash) AS value ${calls} AND isNotNull(template_hash)
+     UNION ALL SELECT DISTINCT 'tools' AS setting, JSONExtractRaw(data, 'tools') AS value FROM trace_payloads FINAL WHERE ${reader.within()} AND run = {run:String} AND type = 'trace.started' AND value != ''`,
+    params,
+  );
+  const seen = Map.groupBy(rows, (row) => row.setting);
+  return Object.fromEntries([...seen].map(([setting, values]) => [setting, [...new Set(values.map(({ value }) => value))].toSorted()]));
 } // prettier-ignore
-
-function samplingOf(text: string | null): [string, string][] {
-  if (text === null) return [];
-  try {
-    const parsed: unknown = JSON.parse(text);
-    if (typeof parsed !== 'object' || parsed === null) return [];
-    return Object.entries(parsed).flatMap(([name, value]) =>
-      PER_CALL.has(name) ? [] : [[name, JSON.stringify(value)] as [string, string]],
-    );
-  } catch {
-    return [];
-  }
-}
 
 /** Settings that both sides recorded with other values, and those that only one recorded. */
 export function differingSettings(base: Settings, other: Settings): SettingDifference[] {
