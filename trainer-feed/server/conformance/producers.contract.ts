@@ -24,9 +24,19 @@ export const producersContract: Contract = (under) => {
     await client.step(2);
     assert.equal((await ask()).capacity, 16);
     // what was acknowledged before the question counts: nobody starts the same room twice
-    await client.produce({ seed: 24, groups: 1, size: 4 });
-    const after = await ask();
-    assert.ok(after.queued + after.running > 0 && (after.capacity ?? 0) < 16, JSON.stringify(after));
+    const started = {
+      v: 1,
+      id: `00000000-0000-8000-8001-${client.run.slice(-12)}`,
+      type: 'rollout.started',
+      time: 1_750_000_002_000_000,
+      run: client.run,
+      group: 'another',
+      rollout: 'another-0',
+      data: { group: { id: 'another', size: 4 }, work: { type: 'train' } },
+    };
+    await client.fetch('POST', '/v1/events', { body: Buffer.from(JSON.stringify([started])), type: 'application/json' });
+    const running = await ask();
+    assert.deepEqual([running.running, running.capacity], [1, 15]);
     const free = new FeedClient(under, 'unlimited');
     await free.produce({ seed: 22, groups: 1, size: 2 });
     await free.create({ staleness: { maxOffPolicySteps: null } });
