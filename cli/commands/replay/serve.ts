@@ -35,6 +35,11 @@ export function serveCommand(config: Pick<Config, 'url' | 'project'>): Command {
 async function serve(id: string, program: readonly string[], options: Options, signal: AbortSignal): Promise<number> {
   const found = await findRollout(options, id, options.run);
   const tape = await loadTape(options, found, { partial: options.partial === true });
+  const parent = tape.started?.parentRollout;
+  if (parent != null)
+    process.stderr.write(
+      `${tape.rollout} is a fork: what came before it is in the record of ${parent}; to execute both, fork ${parent} again\n`,
+    );
   const normalisers = await normalisersOf(options);
   const session = createSession(tape, { policy: options.policy, normalisers, liveTools: options.tools === 'live', fork: null });
   const server = await startReplayServer({
