@@ -66,7 +66,7 @@ const ids = (answer: ListAnswer): unknown[] => answer.rows.map((row) => row['rol
 test('every resource lists, counts exactly, and has the fields it declares', async () => {
   for (const resource of RESOURCES) {
     const answer = await get(`/v1/${resource.name}`, { fields: '*,' + resource.fields.map((f) => f.name).join(',') });
-    if (resource.name !== 'batches') assert.ok(answer.rows.length > 0, resource.name);
+    if (!resource.name.startsWith('batch')) assert.ok(answer.rows.length > 0, resource.name);
     assert.deepEqual(answer.count, { value: String(answer.rows.length), exact: true });
     for (const row of answer.rows) assert.deepEqual(new Set(Object.keys(row)), new Set(resource.fields.map((f) => f.name)), resource.name);
   }
