@@ -8,6 +8,7 @@ import type { FastifyInstance } from 'fastify';
 import { startTestEngine } from '../../query/engine-for-tests.ts';
 import type { TestEngine } from '../../query/engine-for-tests.ts';
 import { DATABASE, eventWriter, prepareStore } from '../../query/events-for-tests.ts';
+import { listRoutes } from '../../query/routes/lists.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
 import { DEFAULT_SQL_LIMITS } from '../../query/sql/limits.ts';
@@ -29,6 +30,7 @@ before(async () => {
   app = Fastify();
   await app.register(sqlRoutes, { run: createSqlRunner({ store: engine.store, limits: DEFAULT_SQL_LIMITS }) });
   await app.register(traceRoutes, { store: engine.store });
+  await app.register(listRoutes, { store: engine.store });
   await app.listen({ host: '127.0.0.1', port: 0 });
 });
 after(async () => {
