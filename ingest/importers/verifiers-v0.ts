@@ -1,13 +1,15 @@
 /**
- * verifiers v0: one row of `results.jsonl` (or of a hosted run's page of samples) to the events of one rollout with one trace. Pure. There is no way back
- * to v0; what has no place in events stays in `extra.verifiers` of `rollout.ended`. Format: PrimeIntellect-ai/verifiers `verifiers/legacy/types.py`.
+ * verifiers v0: one row of `results.jsonl` (or of a hosted run's page of samples) to the events of one rollout with one trace. Pure. export-verifiers-v0.ts
+ * gives the same row back: what the events do not say is in `extra` of `rollout.ended`. Format: PrimeIntellect-ai/verifiers `verifiers/legacy/types.py`.
  */
 import { createHash } from 'node:crypto';
 import { fail, ok, type Result } from '../../base/result.ts';
 import { eventList, type EventList, type Warning } from './event-list.ts';
 import type { ImportedEvent, Scope } from './event-maker.ts';
 import { boolOf, compact, countOf, idOf, isList, isRecord, itemsOf, nameOf, numberOf, omit, recordOf, sameJson, textOf, type Json, type JsonRecord } from './json-value.ts'; // prettier-ignore
+import { extraOf, restOf, type Rest } from './rest.ts';
 import { toolCallsOf } from './tool-calls.ts';
+import { rowBack, type V0Event } from './verifiers-v0-back.ts';
 import {
   columnOf,
   errorOf,
@@ -42,7 +44,8 @@ export function rowEvents(row: Json, place: RowPlace, run: V0Run, project?: stri
   if (!Object.hasOwn(row, 'prompt') && !Object.hasOwn(row, 'completion')) {
     return fail('missing_field', 'prompt and completion are both missing: this is no verifiers v0 row', 'completion');
   }
-  const list = eventList();
+  const made: V0Event[] = [];
+  const list = recording(eventList(), made);
   const ownRun = isHosted(row) ? idOf(row['run_id']) : null;
   if (ownRun !== null && ownRun !== run.run) list.warn('run_id', 'another run than the first row of the file');
   const runId = ownRun ?? run.run;
@@ -63,8 +66,8 @@ export function rowEvents(row: Json, place: RowPlace, run: V0Run, project?: stri
   if (error !== null) list.add(inTrace, 'error.recorded', 'error/0', end, { scope: 'trace', ...error });
   const outcome = outcomeOf(row, error !== null);
   list.add(inTrace, 'trace.ended', '', end, compact({ ...outcome, truncated: boolOf(row['is_truncated']) ?? undefined, counts: { nodes: messages.length, calls: 0 }, timing: times.timing, started: times.started ?? undefined, ended: times.ended ?? undefined })); // prettier-ignore
-  const rest = restOfRow(row, run, measured, list);
-  list.add(scope, 'rollout.ended', '', end, compact({ ...outcome, counts: { traces: 1 }, timing: times.timing, started: times.started ?? undefined, ended: times.ended ?? undefined, extra: Object.keys(rest).length > 0 ? { verifiers: rest } : undefined })); // prettier-ignore
+  const over = compact({ ...outcome, counts: { traces: 1 }, timing: times.timing, started: times.started ?? undefined, ended: times.ended ?? undefined }); // prettier-ignore
+  list.add(scope, 'rollout.ended', '', end, compact({ ...over, extra: extraOf(keptOfRow(row, run, measured, [...made, { type: 'rollout.ended', trace: null, data: over }], list)) })); // prettier-ignore
   return ok({ run: runId, rollout, events: list.events, warnings: list.warnings });
 }
 
@@ -215,9 +218,24 @@ function carriedColumns(row: JsonRecord, run: V0Run): string[] {
   return [...always, ...typed.filter(([, carried]) => carried).map(([name]) => name)];
 }
 
-function restOfRow(row: JsonRecord, run: V0Run, measured: ReadonlySet<string>, list: EventList): JsonRecord {
+/** What the events do not say, and what the way back would say otherwise; columns that hold JSON as text come back decoded. */
+function keptOfRow(row: JsonRecord, run: V0Run, measured: ReadonlySet<string>, events: readonly V0Event[], list: EventList): Rest {
   const rest = omit(row, new Set([...carriedColumns(row, run), ...measured]));
   if (itemsOf(rest['trajectory']).length > 0)
     list.warn('trajectory', 'steps with tokens and responses: kept in extra, not mapped to nodes');
-  return rest;
+  const decoded = Object.fromEntries<Json>(Object.entries(row).map(([name, value]) => [name, columnOf(row, name) ?? value]));
+  const { verifiers = {}, absent } = restOf(decoded, rowBack(events)?.row ?? {});
+  const kept = { ...rest, ...verifiers };
+  return { ...(Object.keys(kept).length > 0 && { verifiers: kept }), ...(absent !== undefined && { absent }) };
+}
+
+/** Remembers what is added. */
+function recording(list: EventList, made: V0Event[]): EventList {
+  return {
+    ...list,
+    add: (scope, type, place, time, data) => {
+      made.push({ type, trace: scope.trace ?? null, data: data as JsonRecord });
+      list.add(scope, type, place, time, data);
+    },
+  };
 }
