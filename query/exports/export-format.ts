@@ -12,6 +12,8 @@ export type ExportSink = {
   write(bytes: Uint8Array): Promise<void>;
   /** For the progress: rows, lines or episodes that are written. */
   count(rows: number): void;
+  /** A second, small file of the same job, such as metadata.json: whole at once, downloaded by its name. */
+  beside(name: string, bytes: Uint8Array): Promise<void>;
 };
 export type ExportReport = {
   /** The log position of what was written; null where the format reads single rollouts as they are. */

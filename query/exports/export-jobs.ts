@@ -3,7 +3,7 @@
  * when it starts.
  */
 import { createHash } from 'node:crypto';
-import { mkdir, open, rm } from 'node:fs/promises';
+import { mkdir, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../base/clock.ts';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
@@ -32,6 +32,8 @@ export type ExportStatus = {
   readonly bytes: number;
   /** sha256 of the file; null until it is whole. */
   readonly sha256: string | null;
+  /** Small files beside the file, by name; there once they are written. */
+  readonly beside: readonly BesideFile[];
   readonly report: ExportReport | null;
   readonly error: { readonly code: string; readonly message: string } | null;
   /** Microseconds since 1970 UTC, as text; null until then. */
@@ -39,6 +41,8 @@ export type ExportStatus = {
   readonly ended: string | null;
   readonly fileName: string;
 };
+
+export type BesideFile = { readonly name: string; readonly bytes: number; readonly sha256: string };
 
 type Job = {
   readonly id: string;
@@ -52,6 +56,7 @@ type Job = {
   isCounted: boolean;
   bytes: number;
   sha256: string | null;
+  readonly beside: BesideFile[];
   report: ExportReport | null;
   error: { code: string; message: string } | null;
   ended: number | null;
@@ -79,7 +84,7 @@ export class ExportJobs {
     const id = uuidV7(clock, random);
     const job: Job = {
       id, format, request, path: join(directory, id), created: clock.nowMicros(), stop: new AbortController(), state: 'waiting', rows: 0, isCounted: false, bytes: 0,
-      sha256: null, report: null, error: null, ended: null,
+      sha256: null, beside: [], report: null, error: null, ended: null,
     };
     this.#jobs.set(id, job);
     this.#next();
@@ -95,12 +100,16 @@ export class ExportJobs {
     return statusOf(this.#find(project, id));
   }
 
-  /** Where the whole file lies. Errors: `not_found`, `not_ready` while it is written. */
-  file(project: string, id: string): { readonly path: string; readonly status: ExportStatus; readonly mediaType: string } {
+  /** Where the whole file lies, or the named one beside it. Errors: `not_found`, `not_ready` while it is written. */
+  file(project: string, id: string, beside?: string): ExportFile {
     const job = this.#find(project, id);
     if (job.state === 'waiting' || job.state === 'running') throw new TapedeckError('not_ready', 'the export is not written yet; its status says how far it is');
     if (job.state !== 'done') throw new TapedeckError('not_found', `the export has no file: it is ${job.state}`);
-    return { path: job.path, status: statusOf(job), mediaType: job.format.mediaType };
+    const { bytes, sha256, fileName } = statusOf(job);
+    if (beside === undefined) return { path: job.path, bytes, sha256, fileName, mediaType: job.format.mediaType };
+    const found = job.beside.find(({ name }) => name === beside);
+    if (found === undefined) throw new TapedeckError('not_found', `the export has no file ${JSON.stringify(beside)} beside it`);
+    return { path: besidePath(job.path, found.name), bytes: found.bytes, sha256: found.sha256, fileName: found.name, mediaType: 'application/json' };
   } // prettier-ignore
 
   /** Ends the job and removes its file. */
@@ -108,7 +117,7 @@ export class ExportJobs {
     const job = this.#find(project, id);
     job.stop.abort(new TapedeckError('aborted', 'the export was deleted'));
     this.#jobs.delete(id);
-    await rm(job.path, { force: true });
+    await removeFiles(job);
   }
 
   async close(): Promise<void> {
@@ -130,7 +139,7 @@ export class ExportJobs {
     for (const job of this.#jobs.values()) {
       if (job.ended === null || clock.nowMicros() - job.ended < keepMs * 1_000) continue;
       this.#jobs.delete(job.id);
-      void rm(job.path, { force: true }).catch(() => {});
+      void removeFiles(job).catch(() => {});
     }
   }
 
@@ -157,7 +166,7 @@ export class ExportJobs {
     } catch (error) {
       job.state = job.stop.signal.aborted ? 'cancelled' : 'failed';
       job.error = isTapedeckError(error) ? { code: error.code, message: error.message } : { code: 'internal', message: error instanceof Error ? error.message : String(error) };
-      await rm(job.path, { force: true }).catch(() => {});
+      await removeFiles(job).catch(() => {});
     }
     job.ended = clock.nowMicros();
   } // prettier-ignore
@@ -180,6 +189,11 @@ export class ExportJobs {
           job.isCounted = true;
           job.rows += rows;
         },
+        beside: async (name, bytes) => {
+          signal.throwIfAborted();
+          await writeFile(besidePath(job.path, name), bytes, { flag: 'wx', flush: true });
+          job.beside.push({ name, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') });
+        },
       }, signal);
       signal.throwIfAborted();
       await file.sync();
@@ -190,11 +204,23 @@ export class ExportJobs {
   } // prettier-ignore
 }
 
+export type ExportFile = { readonly path: string; readonly bytes: number; readonly sha256: string | null; readonly fileName: string; readonly mediaType: string };
+
+/** Names come from formats, never from a request. */
+function besidePath(path: string, name: string): string {
+  return `${path}.${name}`;
+}
+
+async function removeFiles(job: Job): Promise<void> {
+  await rm(job.path, { force: true });
+  for (const { name } of job.beside.splice(0)) await rm(besidePath(job.path, name), { force: true });
+}
+
 function statusOf(job: Job): ExportStatus {
-  const { id, format, request, state, bytes, sha256, report, error, created, ended } = job;
+  const { id, format, request, state, bytes, sha256, beside, report, error, created, ended } = job;
   const of = request.list.resource.name;
   return {
-    id, project: request.project, format: format.name, of, state, rows: job.isCounted ? job.rows : null, bytes, sha256, report, error, created: String(created),
+    id, project: request.project, format: format.name, of, state, rows: job.isCounted ? job.rows : null, bytes, sha256, beside: [...beside], report, error, created: String(created),
     ended: ended === null ? null : String(ended), fileName: `${of}-${id}.${format.extension}`,
   };
 } // prettier-ignore

@@ -24,7 +24,7 @@ async function parquetOf(world: TestWorld, fields: string): Promise<Buffer> {
   assert.ok(resource !== undefined && format !== undefined);
   const list = readListRequest(resource, { project: 'default', limit: 1, fields }, {});
   const parts: Uint8Array[] = [];
-  await format.write({ project: 'default', list, wanted: null }, { write: async (bytes) => void parts.push(bytes), count: () => {} }, AbortSignal.timeout(60_000)); // prettier-ignore
+  await format.write({ project: 'default', list, wanted: null }, { write: async (bytes) => void parts.push(bytes), count: () => {}, beside: async () => {} }, AbortSignal.timeout(60_000)); // prettier-ignore
   return Buffer.concat(parts);
 }
 

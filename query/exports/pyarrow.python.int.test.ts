@@ -47,7 +47,7 @@ test('pyarrow reads what was exported: text, 64-bit integers, NaN, the infinitie
     for (const name of ['parquet', 'arrow']) {
       const format = rowsFormats(world.store).find((each) => each.name === name);
       const parts: Uint8Array[] = [];
-      await format?.write({ project: 'default', list, wanted: null }, { write: async (bytes) => void parts.push(bytes), count: () => {} }, AbortSignal.timeout(60_000));
+      await format?.write({ project: 'default', list, wanted: null }, { write: async (bytes) => void parts.push(bytes), count: () => {}, beside: async () => {} }, AbortSignal.timeout(60_000));
       const path = join(directory, name);
       writeFileSync(path, Buffer.concat(parts));
       const python = 'python' in found ? found.python : '';

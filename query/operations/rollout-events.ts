@@ -94,6 +94,21 @@ export async function* rolloutSlices(
   yield* whole(values(slices), blobs, signal);
 }
 
+const RUN_STARTS =
+  "SELECT _partition AS partition, _offset AS offset, bytes FROM log_index FINAL WHERE project = {project:String} AND run = {run:String} AND rollout = '' AND type = 'run.started' AND status = 'stored' " +
+  'ORDER BY _partition, _offset SETTINGS use_skip_indexes_if_final = 1';
+
+/** The `run.started` events of a run in log order. */
+export async function* runStarts(
+  { project, run }: { readonly project: string; readonly run: string },
+  { store, log, blobs }: RolloutEventsOptions,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const places = await store.rows<Place>(RUN_STARTS, { params: { project, run }, signal });
+  const slices = slicesAt(log, places.map((place) => placeOf(place)), signal); // prettier-ignore
+  yield* whole(values(slices), blobs, signal);
+}
+
 type Place = { readonly partition: number; readonly offset: string; readonly bytes?: number };
 /** A record by its place in the log. */
 export type Wanted = { readonly partition: number; readonly offset: number; readonly bytes: number };

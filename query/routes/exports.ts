@@ -7,7 +7,7 @@ import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { entityId } from '../../events/fields.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import type { ExportFormat } from '../exports/export-format.ts';
-import type { ExportJobs, ExportStatus } from '../exports/export-jobs.ts';
+import type { ExportFile, ExportJobs } from '../exports/export-jobs.ts';
 import { readListRequest } from '../lists/list-request.ts';
 import { SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
 import { RESOURCES } from '../lists/resources.ts';
@@ -26,6 +26,7 @@ export const exportBody = z.strictObject({
   asOf: z.string().max(40_000).optional(),
 }); // prettier-ignore
 const ofProject = z.strictObject({ project: entityId.default(DEFAULT_PROJECT) });
+const fileQuery = ofProject.extend({ beside: z.string().min(1).max(64).optional().meta({ description: 'The name of a file beside it, as the status lists them.' }) }); // prettier-ignore
 const params = z.object({ id: z.string().min(1).max(64) });
 const RAW = { validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify } as const;
 const json = (schema: z.ZodType): object => z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
@@ -64,11 +65,13 @@ export const exportRoutes: FastifyPluginAsync<ExportRoutesOptions> = async (app,
       return {};
     }),
   );
-  app.get('/v1/exports/:id/file', { schema: one('get_export_file', 'The file of an export; Range resumes it'), ...RAW }, (request, reply) => {
+  const fileSchema = { ...one('get_export_file', 'The file of an export, or one beside it; Range resumes it'), querystring: json(fileQuery) };
+  app.get('/v1/exports/:id/file', { schema: fileSchema, ...RAW }, (request, reply) => {
     try {
-      const found = jobs.file(parsed(ofProject, request.query).project, parsed(params, request.params).id);
+      const { project, beside } = parsed(fileQuery, request.query);
+      const found = jobs.file(project, parsed(params, request.params).id, beside);
       const { range, 'if-range': ifRange } = request.headers;
-      const isSame = ifRange === undefined || ifRange === `"${found.status.sha256 ?? ''}"`;
+      const isSame = ifRange === undefined || ifRange === `"${found.sha256 ?? ''}"`;
       return sendFile(reply, found, isSame ? range : undefined);
     } catch (error) {
       return replyError(reply, error);
@@ -76,10 +79,7 @@ export const exportRoutes: FastifyPluginAsync<ExportRoutesOptions> = async (app,
   });
 }; // prettier-ignore
 
-type Found = { readonly path: string; readonly status: ExportStatus; readonly mediaType: string };
-
-function sendFile(reply: FastifyReply, { path, status, mediaType }: Found, range: string | undefined): FastifyReply {
-  const { bytes, sha256, fileName } = status;
+function sendFile(reply: FastifyReply, { path, bytes, sha256, fileName, mediaType }: ExportFile, range: string | undefined): FastifyReply {
   void reply.header('accept-ranges', 'bytes').header('etag', `"${sha256 ?? ''}"`).header('content-disposition', `attachment; filename="${fileName}"`).type(mediaType);
   const part = range === undefined ? null : rangeOf(range, bytes);
   if (part === 'outside') {
