@@ -12,7 +12,8 @@ export type TokenMetrics = {
 /** Follows a branch from its root; each node is given once, in order. After a node without tokens the prompts behind it are unknown. */
 export class BranchTokens {
   readonly #count: Count;
-  #prompt: string[] = [];
+  /** The ids so far, as the inside of a JSON list. */
+  #ids = '';
   #isKnown = true;
 
   constructor(count: Count) {
@@ -26,23 +27,26 @@ export class BranchTokens {
       this.#isKnown = false;
       return {};
     }
-    const ids = [...(tokens['ids'] as PackedArray<'u32'>).typed()].map(String);
+    const ids: Uint32Array = (tokens['ids'] as PackedArray<'u32'>).typed();
     const mask = (tokens['mask'] as PackedArray<'u8'>).bytes;
     const [first, last] = [mask.indexOf(1), mask.lastIndexOf(1)];
-    const before = first < 0 ? ids : ids.slice(0, first);
-    const prompt = this.#isKnown ? [...this.#prompt, ...before] : null;
-    this.#prompt.push(...before);
-    for (const id of ids.slice(before.length)) this.#prompt.push(id);
+    this.#append(first < 0 ? ids : ids.subarray(0, first));
+    const prompt = this.#ids;
     if (first < 0) return {};
+    this.#append(ids.subarray(first));
     if (mask.subarray(first, last + 1).includes(0)) {
       this.#count('token streams with ids between the sampled ones');
       return {};
     }
     return {
-      ...(prompt !== null && { prompt_token_ids: new JsonText(`[${prompt.join(',')}]`) }),
-      completion_token_ids: new JsonText(`[${ids.slice(first, last + 1).join(',')}]`),
+      ...(this.#isKnown && { prompt_token_ids: new JsonText(`[${prompt}]`) }),
+      completion_token_ids: new JsonText(`[${ids.subarray(first, last + 1).join(',')}]`),
       ...this.#logprobs(tokens),
     };
+  }
+
+  #append(ids: Uint32Array): void {
+    if (ids.length > 0) this.#ids += `${this.#ids === '' ? '' : ','}${ids.join(',')}`;
   }
 
   #logprobs(tokens: Readonly<Record<string, unknown>>): Pick<TokenMetrics, 'logprobs'> {
