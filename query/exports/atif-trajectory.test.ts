@@ -19,7 +19,7 @@ function event(type: string, data: Record<string, unknown>, trace: string | null
 function node(index: number, message: Record<string, unknown>, rest: Record<string, unknown> = {}): AtifEvent {
   return event('node.appended', { index, ...(index > 0 && { parent: index - 1 }), role: message['role'], sampled: message['role'] === 'assistant', message, ...rest });
 } // prettier-ignore
-function tokens(ids: number[], mask: number[], logprobs?: number[]): object {
+function tokens(ids: number[], mask: number[], logprobs?: number[]): Record<string, unknown> {
   return { tokens: { ids: PackedArray.of(Uint32Array.from(ids)), mask: PackedArray.of(Uint8Array.from(mask)), ...(logprobs !== undefined && { logprobs: PackedArray.of(Float32Array.from(logprobs)) }) } };
 } // prettier-ignore
 
@@ -95,10 +95,10 @@ test('arguments keep their digits in the text that is written', () => {
 
 test('what is not known is left out: prompts behind a node without tokens, split streams, infinite logprobs', () => {
   const metrics = (events: AtifEvent[]): unknown => (written(events).trajectory?.['steps'] as { metrics?: unknown }[]).at(-1)?.metrics;
-  const ask = (rest?: object): AtifEvent => node(0, { role: 'user', content: 'x' }, { ...rest });
-  assert.deepEqual(metrics([ask(), node(1, { role: 'assistant', content: 'y' }, tokens([5], [1]) as Record<string, unknown>)]), { completion_token_ids: [5] }); // prettier-ignore
-  assert.equal(metrics([ask(tokens([1], [0])), node(1, { role: 'assistant', content: 'y' }, tokens([5, 6, 7], [1, 0, 1]) as Record<string, unknown>)]), undefined); // prettier-ignore
-  assert.deepEqual(metrics([ask(tokens([1], [0])), node(1, { role: 'assistant', content: 'y' }, tokens([5], [1], [-Infinity]) as Record<string, unknown>)]), { prompt_token_ids: [1], completion_token_ids: [5] }); // prettier-ignore
+  const ask = (rest?: Record<string, unknown>): AtifEvent => node(0, { role: 'user', content: 'x' }, { ...rest });
+  assert.deepEqual(metrics([ask(), node(1, { role: 'assistant', content: 'y' }, tokens([5], [1]))]), { completion_token_ids: [5] }); // prettier-ignore
+  assert.equal(metrics([ask(tokens([1], [0])), node(1, { role: 'assistant', content: 'y' }, tokens([5, 6, 7], [1, 0, 1]))]), undefined); // prettier-ignore
+  assert.deepEqual(metrics([ask(tokens([1], [0])), node(1, { role: 'assistant', content: 'y' }, tokens([5], [1], [-Infinity]))]), { prompt_token_ids: [1], completion_token_ids: [5] }); // prettier-ignore
 });
 
 test('messages of any shape give a legal trajectory, or none', () => {
