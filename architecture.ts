@@ -8,7 +8,7 @@ import { posix } from 'node:path';
 const LAYERS: readonly (readonly string[])[] = [
   ['base'],
   ['events'],
-  ['store', 'migrations', 'harness-sdk'],
+  ['store', 'migrations', 'harness-sdk', 'client'],
   ['ingest', 'query', 'trainer-feed'],
   ['cli', 'e2e', 'bench', 'examples'],
 ];
@@ -31,6 +31,8 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   migrations: [],
   // openai: only when a program asks for a client of it; rolldown: build.ts
   'harness-sdk': ['openai', 'rolldown'],
+  // openapi-fetch: the calls, typed by what client/api-types.ts says
+  client: ['openapi-fetch'],
   'ingest/gateway/upstreams': ['undici', 'zod'],
   ingest: ['fastify', '@fastify/swagger', '@fastify/swagger-ui', 'prom-client', 'zod'],
   // cephes: the distributions behind intervals and tests

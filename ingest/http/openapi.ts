@@ -100,7 +100,7 @@ const RESULT: Schema = {
   ],
 };
 
-const ERROR: Schema = {
+export const ERROR: Schema = {
   type: 'object',
   required: ['error'],
   properties: {

@@ -14,6 +14,7 @@ import type { Producers } from '../accept-producers.ts';
 import type { Tombstones } from '../accept-tombstones.ts';
 import { createBufferPool } from './buffer-pool.ts';
 import { createClientErrorHandler } from './client-error.ts';
+import { describeRoute } from './describe-route.ts';
 import { errorAnswer, toTapedeckError } from './error-answer.ts';
 import { registerEventsRoute } from './events-route.ts';
 import { registerHealth, type ReadyCheck } from './health.ts';
@@ -92,6 +93,7 @@ export async function openServer(options: ServerOptions): Promise<FastifyInstanc
   closeGracefully(app, clock, closeMs);
   await options.guard?.(app);
   await app.register(swagger, {
+    transform: describeRoute,
     openapi: {
       openapi: '3.1.0',
       info: {

@@ -22,18 +22,60 @@ const TYPES: Readonly<Record<FieldType, readonly Schema[]>> = {
   records: [{ type: 'array', items: { type: 'object', additionalProperties: true } }],
 };
 
+const counts = (...names: string[]): Schema => Object.fromEntries(names.map((name) => [name, LONG]));
+const END = { anyOf: [{ type: 'number' }, LONG, FLOAT_LITERAL, { type: 'null' }] };
+const HISTOGRAM: Schema = {
+  oneOf: [
+    {
+      type: 'object',
+      properties: {
+        kind: { const: 'numbers' },
+        ...counts('nulls', 'nan', 'infinity', 'minusInfinity'),
+        min: END,
+        max: END,
+        bins: { type: 'array', items: LONG },
+      },
+      required: ['kind', 'nulls', 'nan', 'infinity', 'minusInfinity', 'min', 'max', 'bins'],
+    },
+    {
+      type: 'object',
+      properties: {
+        kind: { const: 'values' },
+        ...counts('nulls', 'distinct', 'others'),
+        values: {
+          type: 'array',
+          items: {
+            type: 'object',
+            properties: { value: { anyOf: [{ type: 'string' }, { type: 'boolean' }] }, count: LONG },
+            required: ['value', 'count'],
+          },
+        },
+      },
+      required: ['kind', 'nulls', 'distinct', 'values', 'others'],
+    },
+  ],
+};
+
 export function fieldSchema({ type, nullable, about, unit }: Field): Schema {
   const forms = [...TYPES[type], ...(nullable ? [{ type: 'null' }] : [])];
   const description = [about, unit ?? '', type === 'time' ? 'microseconds since 1970 UTC' : ''].filter((part) => part !== '').join('; ');
   return forms.length === 1 ? { ...forms[0], description } : { anyOf: forms, description };
 }
 
-function rowSchema(resource: Resource): Schema {
-  const named = resource.rewards !== null || resource.metrics !== null;
+/** What the names of further fields begin with, before the dot. */
+function namedPrefixes({ rewards, metrics }: Resource): string[] {
+  return [...(rewards === null ? [] : ['reward']), ...(metrics === null ? [] : ['metric'])];
+}
+
+function rowSchema(resource: Resource, { isWhole }: { readonly isWhole: boolean }): Schema {
+  const named = namedPrefixes(resource);
   return {
     type: 'object',
     properties: Object.fromEntries(resource.fields.map((field) => [field.name, fieldSchema(field)])),
-    ...(named ? { additionalProperties: { anyOf: [...TYPES.float, { type: 'null' }] } } : {}),
+    ...(isWhole ? { required: resource.fields.map((field) => field.name) } : {}),
+    ...(named.length > 0
+      ? { patternProperties: Object.fromEntries(named.map((prefix) => [`^${prefix}\\.`, { anyOf: [...TYPES.float, { type: 'null' }] }])) }
+      : {}),
   };
 }
 
@@ -45,12 +87,17 @@ const SHARED: Schema = {
 };
 
 export function listSchema(resource: Resource): Schema {
-  const filters = canFilter(resource).map((field) => [field.name, text(`${field.about} (also ${operatorsOf(field).filter((op) => op !== 'eq').map((op) => `[${op}]`).join(' ')})`)]); // prettier-ignore
+  const filters = canFilter(resource).map((field) => {
+    const operators = operatorsOf(field).filter((op) => op !== 'eq');
+    // the operators again for programs: a parameter per operator would make the document ten times as long
+    return [field.name, { ...text(`${field.about} (also ${operators.map((op) => `[${op}]`).join(' ')})`), 'x-operators': operators }];
+  });
   return {
     operationId: `list_${resource.name}`,
     summary: `List ${resource.name}`,
     description: resource.about,
     tags: ['query'],
+    'x-named-fields': namedPrefixes(resource),
     querystring: {
       type: 'object',
       properties: {
@@ -79,14 +126,14 @@ function listAnswerSchema(resource: Resource): Schema {
     properties: {
       asOf: text('The log position the answer is true of.'),
       count,
-      rows: { type: 'array', items: rowSchema(resource) },
+      rows: { type: 'array', items: rowSchema(resource, { isWhole: false }) },
       next: { anyOf: [{ type: 'string' }, { type: 'null' }] },
       markers: {
         type: 'object',
         properties: { total: LONG, step: LONG, cursors: { type: 'array', items: { type: 'string' } } },
         required: ['total', 'step', 'cursors'],
       },
-      histograms: { type: 'object', additionalProperties: { type: 'object', additionalProperties: true } },
+      histograms: { type: 'object', additionalProperties: HISTOGRAM },
     },
   };
 }
@@ -113,7 +160,7 @@ export function oneSchema(resource: Resource, path: string): Schema {
         description: `One ${resource.one}`,
         type: 'object',
         required: ['asOf', 'row'],
-        properties: { asOf: text('The log position the answer is true of.'), row: rowSchema(resource) },
+        properties: { asOf: text('The log position the answer is true of.'), row: rowSchema(resource, { isWhole: true }) },
       },
     },
   };

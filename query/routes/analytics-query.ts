@@ -12,8 +12,8 @@ const whole = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const name = z.string().min(1).max(1024);
 
 /** One value given several times, or once with commas where the values cannot hold any. */
-export function several<T extends z.ZodType>(item: T, most: number): z.ZodPreprocess<z.ZodArray<T>> {
-  return z.preprocess((given) => (Array.isArray(given) ? given : given === undefined ? [] : [given]), z.array(item).max(most));
+export function several<T extends z.ZodType>(item: T, most: number): z.ZodPrefault<z.ZodPreprocess<z.ZodArray<T>>> {
+  return z.preprocess((given) => (Array.isArray(given) ? given : given === undefined ? [] : [given]), z.array(item).max(most)).prefault([]);
 }
 
 export const asOf = z
