@@ -1,5 +1,5 @@
 /** Writes the types of the API from its OpenAPI document, in the shape that openapi-fetch reads: `paths[path][method]`. */
-import { comment, member, typeOf, type Schema } from './schema-types.ts';
+import { comment, memberName, SchemaTypes, type Schema } from './schema-types.ts';
 
 type Parameter = {
   readonly name: string;
@@ -39,46 +39,47 @@ type NamedConditions<Prefix extends string> = { readonly [Name in \`\${Prefix}.\
 `;
 
 export function apiTypesText({ paths }: ApiDocument): string {
+  const types = new SchemaTypes();
   const wanted = Object.entries(paths).flatMap(([path, methods]) => {
     const operations = Object.entries(methods).filter(([, operation]) => isWanted(path, operation));
-    return operations.length === 0 ? [] : [`${JSON.stringify(path)}: { ${pathMembers(operations)} }`];
+    return operations.length === 0 ? [] : [`${JSON.stringify(path)}: { ${pathMembers(types, operations)} }`];
   });
-  return `${HEAD}\nexport type paths = {\n${wanted.toSorted().join(';\n')}\n};\n`;
+  return `${HEAD}\n${types.declarations().join('\n')}\n\nexport type paths = {\n${wanted.toSorted().join(';\n')}\n};\n`;
 }
 
 function isWanted(path: string, { tags }: Operation): boolean {
   return path.startsWith('/v1/') && (tags.some((tag) => TAGS.has(tag)) || REMARKS.has(path));
 }
 
-function pathMembers(operations: readonly [string, Operation][]): string {
-  const known = operations.map(([method, operation]) => `${comment(operation.summary)}${method}: ${operationType(operation)}`);
+function pathMembers(types: SchemaTypes, operations: readonly [string, Operation][]): string {
+  const known = operations.map(([method, operation]) => `${comment(operation.summary)}${method}: ${operationType(types, operation)}`);
   const others = METHODS.filter((method) => operations.every(([each]) => each !== method)).map((method) => `${method}?: never`);
   return [...known, ...others].join('; ');
 }
 
-function operationType(operation: Operation): string {
+function operationType(types: SchemaTypes, operation: Operation): string {
   const { parameters = [], requestBody, responses } = operation;
   const of = (place: Parameter['in']): Parameter[] => parameters.filter((parameter) => parameter.in === place);
   const places = [
-    placeType('query', of('query'), conditionsOf(operation)),
-    placeType('path', of('path'), []),
+    placeType(types, 'query', of('query'), conditionsOf(operation)),
+    placeType(types, 'path', of('path'), []),
     'header?: { readonly [name: string]: string }',
     'cookie?: never',
   ];
-  const body = requestBody === undefined ? 'requestBody?: never' : `requestBody: { content: ${contentType(requestBody.content)} }`;
+  const body = requestBody === undefined ? 'requestBody?: never' : `requestBody: { content: ${contentType(types, requestBody.content)} }`;
   const answers = Object.entries(responses).map(
-    ([status, { content = {} }]) => `${status}: { headers: { readonly [name: string]: unknown }; content: ${contentType(content)} }`,
+    ([status, { content = {} }]) => `${status}: { headers: { readonly [name: string]: unknown }; content: ${contentType(types, content)} }`,
   );
   return `{ parameters: { ${places.join('; ')} }; ${body}; responses: { ${answers.join('; ')} } }`;
 }
 
-function placeType(place: string, parameters: readonly Parameter[], conditions: readonly string[]): string {
+function placeType(types: SchemaTypes, place: string, parameters: readonly Parameter[], conditions: readonly string[]): string {
   if (parameters.length === 0) return `${place}?: never`;
   const members = parameters.map(({ name, required = false, description, schema, ...parameter }) => {
     const operators = parameter['x-operators'] ?? schema['x-operators'];
     // a condition is text in the document, since a list reads it by the type of the field; programs give numbers too
-    const type = operators === undefined ? typeOf(schema) : 'Scalar';
-    return `${comment(description)}${member(name, {}, required).replace(/unknown$/, () => type)}`;
+    const type = operators === undefined ? types.typeOf(schema) : 'Scalar';
+    return `${comment(description)}${memberName(name, required)}: ${type}`;
   });
   const isRequired = parameters.some((parameter) => parameter.required === true);
   return `${place}${isRequired ? '' : '?'}: ${[`{ ${members.join(';\n')} }`, ...conditions].join(' & ')}`;
@@ -101,7 +102,7 @@ function quoted(names: readonly string[]): string {
   return names.map((name) => JSON.stringify(name)).join(' | ');
 }
 
-function contentType(content: Content): string {
-  const members = Object.entries(content).map(([media, { schema }]) => `${JSON.stringify(media)}: ${schema === undefined ? 'unknown' : typeOf(schema)}`);
+function contentType(types: SchemaTypes, content: Content): string {
+  const members = Object.entries(content).map(([media, { schema }]) => `${JSON.stringify(media)}: ${schema === undefined ? 'unknown' : types.typeOf(schema)}`);
   return members.length === 0 ? '{ "application/json": unknown }' : `{ ${members.join('; ')} }`;
 } // prettier-ignore

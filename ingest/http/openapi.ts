@@ -101,6 +101,7 @@ const RESULT: Schema = {
 };
 
 export const ERROR: Schema = {
+  title: 'Failure',
   type: 'object',
   required: ['error'],
   properties: {

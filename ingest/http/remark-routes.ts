@@ -100,13 +100,20 @@ export function registerRemarks(app: FastifyInstance, ports: IngestPorts): void 
     const body = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
     app.post(
       path,
-      { bodyLimit: BODY_LIMIT, schema: { summary, tags: ['ingest'], consumes: ['application/json'], body } },
+      { bodyLimit: BODY_LIMIT, schema: { summary, tags: ['ingest'], consumes: ['application/json'], body, response: { 201: ADDED } } },
       (request, reply) => take(request, reply, { schema, eventOf, ports }),
     );
   };
   route('/v1/notes', 'Add a note to anything', noteBody, noteOf);
   route('/v1/rewards', 'Give a reward', rewardBody, rewardOf);
 }
+
+const ADDED = {
+  description: 'The event is durable',
+  type: 'object',
+  properties: { id: { type: 'string' }, type: { type: 'string' } },
+  required: ['id', 'type'],
+};
 
 type Taking<S extends z.ZodType> = { readonly schema: S; readonly eventOf: (body: z.output<S>) => Event; readonly ports: IngestPorts };
 

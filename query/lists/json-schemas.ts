@@ -25,6 +25,7 @@ const TYPES: Readonly<Record<FieldType, readonly Schema[]>> = {
 const counts = (...names: string[]): Schema => Object.fromEntries(names.map((name) => [name, LONG]));
 const END = { anyOf: [{ type: 'number' }, LONG, FLOAT_LITERAL, { type: 'null' }] };
 const HISTOGRAM: Schema = {
+  title: 'Histogram',
   oneOf: [
     {
       type: 'object',

@@ -9,6 +9,7 @@ import { loadEvaluation } from '../analytics/evaluation.ts';
 import { readJudges } from '../analytics/judges.ts';
 import { taskList } from '../analytics/task-list.ts';
 import { estimating, inProject, judging, methodOf, ofRun, selectionOf } from './analytics-query.ts';
+import { tasksAnswer } from './answers/analytics-answers.ts';
 import { contextOf, type Ask } from './analytics-route.ts';
 
 const confidence = estimating.confidence;
@@ -80,11 +81,17 @@ export function addRunRoutes(ask: Ask): void {
       confidence: query.confidence,
     }),
   );
-  ask('/v1/analytics/tasks', 'How often each task of a run was solved', tasksQuery, async (reader, query) => {
-    const method = methodOf({ ...query, over: 'tasks', resamples: 0, seed: 0 });
-    const evaluation = await loadEvaluation(reader, selectionOf(query), method);
-    return taskList(evaluation, method, query, contextOf(reader));
-  });
+  ask(
+    '/v1/analytics/tasks',
+    'How often each task of a run was solved',
+    tasksQuery,
+    async (reader, query) => {
+      const method = methodOf({ ...query, over: 'tasks', resamples: 0, seed: 0 });
+      const evaluation = await loadEvaluation(reader, selectionOf(query), method);
+      return taskList(evaluation, method, query, contextOf(reader));
+    },
+    tasksAnswer,
+  );
   ask(
     '/v1/analytics/checkpoints',
     'The best policy version by a measure, and those that cannot be told from it',

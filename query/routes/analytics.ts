@@ -9,6 +9,7 @@ import { estimatesOf } from '../analytics/estimates.ts';
 import { loadEvaluation, type Selection } from '../analytics/evaluation.ts';
 import { readSettings } from '../analytics/settings-differ.ts';
 import { estimating, inProject, methodOf, ofRun, selectionOf, several } from './analytics-query.ts';
+import { compareAnswer as compareAnswers, estimatesAnswer } from './answers/analytics-answers.ts';
 import { answering, contextOf } from './analytics-route.ts';
 import { addRunRoutes } from './analytics-run.ts';
 
@@ -34,11 +35,17 @@ export type AnalyticsRoutesOptions = { readonly store: ColumnStore };
 export const analyticsRoutes: FastifyPluginAsync<AnalyticsRoutesOptions> = async (app, { store }) => {
   const ask = answering(app, store);
   addRunRoutes(ask);
-  ask('/v1/analytics/pass-at-k', 'pass@k, pass^k, avg and best@k of a run, with intervals', passAtKQuery, async (reader, query) => {
-    const method = methodOf(query);
-    const evaluation = await loadEvaluation(reader, selectionOf(query), method);
-    return estimatesOf(evaluation, method, query.k ?? null, contextOf(reader));
-  });
+  ask(
+    '/v1/analytics/pass-at-k',
+    'pass@k, pass^k, avg and best@k of a run, with intervals',
+    passAtKQuery,
+    async (reader, query) => {
+      const method = methodOf(query);
+      const evaluation = await loadEvaluation(reader, selectionOf(query), method);
+      return estimatesOf(evaluation, method, query.k ?? null, contextOf(reader));
+    },
+    estimatesAnswer,
+  );
   ask(
     '/v1/analytics/compare',
     'Paired comparison of runs or policy versions on their common tasks',
@@ -54,6 +61,7 @@ export const analyticsRoutes: FastifyPluginAsync<AnalyticsRoutesOptions> = async
       for (const [run, policyVersion] of othersOf(query)) others.push(await load(sideOf(query, run, policyVersion)));
       return compareAnswer(base, others, { method, ks: query.k ?? null, limit: query.limit, context: contextOf(reader) });
     },
+    compareAnswers,
   );
 };
 

@@ -12,6 +12,8 @@ import { narrowed } from '../lists/narrow.ts';
 import { SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
 import { RESOURCES } from '../lists/resources.ts';
 import { answer } from './answer.ts';
+import { jsonAnswer } from './answers/answer-schema.ts';
+import { curvesAnswer } from './answers/query-answers.ts';
 import { AS_OF, readAsOf } from './as-of-parameter.ts';
 import { badRequest } from './error-reply.ts';
 
@@ -39,6 +41,7 @@ const SCHEMA = {
   summary: 'Curves as envelopes',
   tags: ['query'],
   querystring: { ...z.toJSONSchema(curvesQuery, { io: 'input', unrepresentable: 'any' }), additionalProperties: true },
+  response: jsonAnswer('An envelope per curve', curvesAnswer),
 };
 
 export const curveRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> = async (app, { store }) => {

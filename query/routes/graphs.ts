@@ -15,6 +15,8 @@ import { readTokens, type TokensAnswer } from '../tokens/read-tokens.ts';
 import { isPresent, TOKEN_COLUMNS, type TokenColumn, type TokenColumnName } from '../tokens/token-columns.ts';
 import { floatText } from '../traces/json-float.ts';
 import { answer } from './answer.ts';
+import { answerForms, jsonAnswer } from './answers/answer-schema.ts';
+import { graphAnswer, tokensAnswer } from './answers/trace-answers.ts';
 import { replyError } from './error-reply.ts';
 
 const index = z.coerce.number().int().min(0).max(0xffff_fffe);
@@ -58,21 +60,21 @@ export const tokensQuery = z.strictObject({
 const ARROW = 'application/vnd.apache.arrow.stream';
 const RAW = { validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify } as const;
 
-function schemaOf(operationId: string, summary: string, query: z.ZodType): object {
+function schemaOf(operationId: string, summary: string, query: z.ZodType, response: object): object {
   const json = (schema: z.ZodType): object => z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
-  return { operationId, summary, tags: ['query'], params: json(params), querystring: json(query) };
+  return { operationId, summary, tags: ['query'], params: json(params), querystring: json(query), response };
 }
 
 export const graphRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> = async (app, { store }) => {
   routeSkeleton(app, store);
-  app.get('/v1/traces/:trace/graph', { schema: schemaOf('trace_graph', 'A window of a graph', graphQuery), ...RAW }, (request, reply) =>
+  app.get('/v1/traces/:trace/graph', { schema: schemaOf('trace_graph', 'A window of a graph', graphQuery, jsonAnswer('Nodes, ascending by index', graphAnswer)), ...RAW }, (request, reply) =>
     answer(reply, (signal) => {
       const { trace } = parsed(params, request.params);
       const { around, children, path, after, ...asked } = parsed(graphQuery, request.query);
       return readGraphWindow(store, { ...asked, trace, signal, want: wantOf({ around, children, path, after }) });
     }),
   );
-  app.get('/v1/traces/:trace/tokens', { schema: schemaOf('trace_tokens', 'Tokens of a branch', tokensQuery), ...RAW }, async (request, reply) => {
+  app.get('/v1/traces/:trace/tokens', { schema: schemaOf('trace_tokens', 'Tokens of a branch', tokensQuery, answerForms('Columns of the stretch', { 'application/json': tokensAnswer, [ARROW]: null })), ...RAW }, async (request, reply) => {
     try {
       const { trace } = parsed(params, request.params);
       const { columns, format, ...asked } = parsed(tokensQuery, request.query);
@@ -85,7 +87,12 @@ export const graphRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> = 
 }; // prettier-ignore
 
 function routeSkeleton(app: FastifyInstance, store: ColumnStore): void {
-  const schema = schemaOf('trace_skeleton', 'The skeleton of a graph as Arrow', skeletonQuery);
+  const schema = schemaOf(
+    'trace_skeleton',
+    'The skeleton of a graph as Arrow',
+    skeletonQuery,
+    answerForms('A stream of record batches', { [ARROW]: null }),
+  );
   app.get('/v1/traces/:trace/skeleton', { schema, ...RAW }, async (request, reply) => {
     try {
       const { trace } = parsed(params, request.params);

@@ -7,6 +7,8 @@ import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { readNode, readRow, readStep } from '../lineage/read-lineage.ts';
 import { parsed } from '../operations/parsed.ts';
 import { answer } from './answer.ts';
+import { jsonAnswer } from './answers/answer-schema.ts';
+import { nodeLineage, rowLineage, stepLineage } from './answers/query-answers.ts';
 
 const project = entityId.default(DEFAULT_PROJECT);
 const whole = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -20,14 +22,14 @@ const nodeParams = z.object({ trace: entityId, index: z.coerce.number().int().mi
 const RAW = { validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify } as const;
 const json = (schema: z.ZodType): object => z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
 
-function schemaOf(operationId: string, summary: string, params: z.ZodType, query: z.ZodType): object {
-  return { operationId, summary, tags: ['query'], params: json(params), querystring: json(query) };
+function schemaOf(operationId: string, summary: string, params: z.ZodType, query: z.ZodType, found: z.ZodType): object {
+  return { operationId, summary, tags: ['query'], params: json(params), querystring: json(query), response: jsonAnswer(summary, found) };
 }
 
 export const lineageRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> = async (app, { store }) => {
   app.get(
     '/v1/lineage/steps/:step',
-    { schema: schemaOf('lineage_step', 'The batches a step trained on', stepParams, stepQuery), ...RAW },
+    { schema: schemaOf('lineage_step', 'The batches a step trained on', stepParams, stepQuery, stepLineage), ...RAW },
     (request, reply) =>
       answer(reply, (signal) =>
         readStep(store, { ...parsed(stepQuery, request.query), step: parsed(stepParams, request.params).step, signal }),
@@ -35,7 +37,7 @@ export const lineageRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> 
   );
   app.get(
     '/v1/lineage/rows/:row',
-    { schema: schemaOf('lineage_row', 'The tokens of the nodes a row is made of', rowParams, rowQuery), ...RAW },
+    { schema: schemaOf('lineage_row', 'The tokens of the nodes a row is made of', rowParams, rowQuery, rowLineage), ...RAW },
     (request, reply) =>
       answer(reply, (signal) =>
         readRow(store, { ...parsed(rowQuery, request.query), rowId: parsed(rowParams, request.params).row, signal }),
@@ -43,7 +45,7 @@ export const lineageRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> 
   );
   app.get(
     '/v1/traces/:trace/nodes/:index/lineage',
-    { schema: schemaOf('lineage_node', 'The steps that trained a node', nodeParams, nodeQuery), ...RAW },
+    { schema: schemaOf('lineage_node', 'The steps that trained a node', nodeParams, nodeQuery, nodeLineage), ...RAW },
     (request, reply) =>
       answer(reply, (signal) => {
         const { trace, index } = parsed(nodeParams, request.params);

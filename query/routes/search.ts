@@ -7,6 +7,8 @@ import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { search } from '../search/read-search.ts';
 import { parsed } from '../operations/parsed.ts';
 import { answer } from './answer.ts';
+import { jsonAnswer } from './answers/answer-schema.ts';
+import { searchAnswer } from './answers/query-answers.ts';
 
 const role = z.string().max(64);
 export const searchQuery = z.strictObject({
@@ -27,6 +29,7 @@ const SCHEMA = {
   summary: 'Search messages',
   tags: ['query'],
   querystring: z.toJSONSchema(searchQuery, { io: 'input', unrepresentable: 'any' }),
+  response: jsonAnswer('Messages that fit, with fragments', searchAnswer),
 };
 
 export const searchRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> = async (app, { store }) => {

@@ -6,9 +6,10 @@ import { TapedeckError } from '../../base/errors.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { entityId } from '../../events/fields.ts';
 import { accessOf } from '../../store/keys/request-access.ts';
-import { SQL_FORMAT_NAMES } from '../sql/formats.ts';
+import { SQL_FORMAT_NAMES, SQL_FORMATS } from '../sql/formats.ts';
 import { MAX_QUERY_BYTES, type SqlAccount } from '../sql/limits.ts';
 import type { SqlAnswer, SqlRunner } from '../sql/run-sql.ts';
+import { answerForms } from './answers/answer-schema.ts';
 import { badRequest, replyError } from './error-reply.ts';
 
 export const sqlRequest = z.strictObject({
@@ -59,11 +60,21 @@ export function accountOf(request: object): SqlAccount | null {
   return access === null ? null : { key: access.key, limits: access.limits };
 }
 
+/** What the engine says of the format `json`; 64-bit integers of the cells are strings. */
+const jsonRows = z.looseObject({
+  meta: z.array(z.object({ name: z.string(), type: z.string() })),
+  data: z.array(z.record(z.string(), z.unknown())),
+  rows: z.int(),
+});
+const BYTES = Object.values(SQL_FORMATS).filter(({ engine }) => engine !== 'JSON').map(({ mediaType }) => [mediaType.split(';')[0] as string, null] as const); // prettier-ignore
+
 const SCHEMA = {
+  operationId: 'sql',
   summary: 'Ask a question in SQL',
   tags: ['query'],
   consumes: ['application/json'],
   body: z.toJSONSchema(sqlRequest, { io: 'input', unrepresentable: 'any' }),
+  response: answerForms('The rows, as a stream in the asked format', { 'application/json': jsonRows, ...Object.fromEntries(BYTES) }),
 };
 
 async function send(reply: FastifyReply, answer: SqlAnswer): Promise<FastifyReply> {

@@ -6,6 +6,8 @@ import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { entityId } from '../../events/fields.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { readBranchTokens, readTrace } from '../traces/read-trace.ts';
+import { jsonAnswer } from './answers/answer-schema.ts';
+import { branchTokens, traceAnswer } from './answers/trace-answers.ts';
 import { badRequest, replyError } from './error-reply.ts';
 
 const MAX_WINDOW = 10_000;
@@ -23,10 +25,12 @@ export const traceQuery = z.strictObject({
 const traceParams = z.object({ id: entityId });
 
 const SCHEMA = {
+  operationId: 'read_trace',
   summary: 'Read one trace',
   tags: ['query'],
   params: z.toJSONSchema(traceParams, { io: 'input', unrepresentable: 'any' }),
   querystring: z.toJSONSchema(traceQuery, { io: 'input', unrepresentable: 'any' }),
+  response: jsonAnswer('A window of the graph, or with `tokens` the streams of a branch', z.union([traceAnswer, branchTokens])),
 };
 
 export type TraceRoutesOptions = { readonly store: ColumnStore };
