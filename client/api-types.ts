@@ -17,22 +17,17 @@ export type BranchTokens = {
   readonly rollout: string;
   readonly trace: string;
   readonly leaf: number;
-  readonly path: readonly number[];
+  readonly path: number[];
   readonly tokens: number;
   readonly sampledTokens: number;
   readonly encoding: 'base64' | 'arrays';
   /** uint32 little-endian as base64, or numbers */
-  readonly ids: string | readonly number[];
+  readonly ids: string | number[];
   /** 1 where sampled: uint8 as base64, or numbers */
-  readonly mask: string | readonly number[];
+  readonly mask: string | number[];
   /** One per sampled token of the nodes that have them: float32 little-endian as base64, or numbers */
-  readonly logprobs: string | readonly (number | FloatLiteral)[];
-  readonly segments: readonly {
-    readonly node: number;
-    readonly tokens: number;
-    readonly sampledTokens: number;
-    readonly logprobs: number;
-  }[];
+  readonly logprobs: string | (number | FloatLiteral)[];
+  readonly segments: { readonly node: number; readonly tokens: number; readonly sampledTokens: number; readonly logprobs: number }[];
 };
 export type CompareAnswer = {
   readonly project: string;
@@ -55,8 +50,8 @@ export type CompareAnswer = {
   /** p-values are adjusted over this many comparisons (Holm), for each measure by itself. */
   readonly family: number;
   readonly base: EstimatesAnswer;
-  readonly others: readonly EstimatesAnswer[];
-  readonly comparisons: readonly {
+  readonly others: EstimatesAnswer[];
+  readonly comparisons: {
     readonly other: {
       readonly run: string;
       readonly env?: string;
@@ -67,7 +62,7 @@ export type CompareAnswer = {
     readonly commonTasks: number;
     readonly onlyBase: {
       readonly count: number;
-      readonly tasks: readonly {
+      readonly tasks: {
         readonly id: string;
         readonly env: string | null;
         readonly taskKey: string | null;
@@ -76,15 +71,15 @@ export type CompareAnswer = {
     };
     readonly onlyOther: {
       readonly count: number;
-      readonly tasks: readonly {
+      readonly tasks: {
         readonly id: string;
         readonly env: string | null;
         readonly taskKey: string | null;
         readonly taskHash: string | null;
       }[];
     };
-    readonly measures: readonly PairedMeasure[];
-    readonly tasks: readonly {
+    readonly measures: PairedMeasure[];
+    readonly tasks: {
       readonly id: string;
       readonly env: string | null;
       readonly taskKey: string | null;
@@ -94,17 +89,17 @@ export type CompareAnswer = {
       readonly difference: number | FloatLiteral;
     }[];
     readonly tasksCut: boolean;
-    readonly settings: readonly { readonly setting: string; readonly base: readonly string[]; readonly other: readonly string[] }[];
-    readonly warnings: readonly Warning[];
+    readonly settings: { readonly setting: string; readonly base: string[]; readonly other: string[] }[];
+    readonly warnings: Warning[];
   }[];
 };
 export type Estimates = {
-  readonly passAtK: readonly Overall[];
-  readonly passHatK: readonly Overall[];
+  readonly passAtK: Overall[];
+  readonly passHatK: Overall[];
   readonly avg: Overall;
-  readonly bestAtK: readonly Overall[];
+  readonly bestAtK: Overall[];
   /** Null where no answer metric was named. */
-  readonly majority: readonly Overall[] | null;
+  readonly majority: Overall[] | null;
 };
 export type EstimatesAnswer = {
   readonly project: string;
@@ -147,7 +142,7 @@ export type EstimatesAnswer = {
   readonly solved: { readonly none: number; readonly some: number; readonly all: number; readonly unjudged: number };
   readonly estimates: Estimates;
   readonly otherPolicy: { readonly missing: 'excluded' | 'zero'; readonly estimates: Estimates };
-  readonly envs: readonly {
+  readonly envs: {
     readonly env: string | null;
     readonly counts: {
       readonly rollouts: number;
@@ -164,7 +159,7 @@ export type EstimatesAnswer = {
     readonly solved: { readonly none: number; readonly some: number; readonly all: number; readonly unjudged: number };
     readonly estimates: Estimates;
   }[];
-  readonly warnings: readonly Warning[];
+  readonly warnings: Warning[];
 };
 export type Failure = {
   readonly error: { readonly code: string; readonly message: string; readonly details?: { readonly [key: string]: unknown } };
@@ -178,14 +173,14 @@ export type Histogram =
       readonly minusInfinity: string;
       readonly min: number | string | FloatLiteral | null;
       readonly max: number | string | FloatLiteral | null;
-      readonly bins: readonly string[];
+      readonly bins: string[];
     }
   | {
       readonly kind: 'values';
       readonly nulls: string;
       readonly distinct: string;
       readonly others: string;
-      readonly values: readonly { readonly value: string | boolean; readonly count: string }[];
+      readonly values: { readonly value: string | boolean; readonly count: string }[];
     };
 export type Interval = {
   readonly low: number | FloatLiteral | null;
@@ -291,7 +286,7 @@ export type TasksAnswer = {
   readonly total: number;
   /** `offset` to ask for next, with `asOf` from this answer; null at the end. */
   readonly next: number | null;
-  readonly tasks: readonly {
+  readonly tasks: {
     readonly id: string;
     readonly env: string | null;
     readonly taskKey: string | null;
@@ -340,12 +335,12 @@ export type TraceAnswer = {
   } | null;
   readonly graph: {
     readonly nodes: number;
-    readonly roots: readonly number[];
+    readonly roots: number[];
     /** Nodes whose parent has not arrived. */
-    readonly orphans: readonly number[];
+    readonly orphans: number[];
     readonly branchCount: number;
     readonly lastLeaf: number | null;
-    readonly branches: readonly {
+    readonly branches: {
       readonly leaf: number;
       readonly nodes: number;
       readonly tokens: number;
@@ -356,8 +351,8 @@ export type TraceAnswer = {
     }[];
   };
   readonly window: { readonly from: number; readonly limit: number; readonly next: number | null };
-  readonly nodes: readonly TraceNode[];
-  readonly calls: readonly {
+  readonly nodes: TraceNode[];
+  readonly calls: {
     readonly index: number;
     readonly node: number | null;
     readonly model: string | null;
@@ -373,7 +368,7 @@ export type TraceAnswer = {
     readonly errorType: string | null;
     readonly errorMessage: string | null;
   }[];
-  readonly tools: readonly {
+  readonly tools: {
     readonly toolCallId: string;
     readonly name: string;
     readonly node: number | null;
@@ -384,14 +379,14 @@ export type TraceAnswer = {
     readonly ended: number | null;
     readonly error: string | null;
   }[];
-  readonly links: readonly {
+  readonly links: {
     readonly fromTrace: string;
     readonly fromNode: number | null;
     readonly toTrace: string;
     readonly toNode: number | null;
     readonly type: string;
   }[];
-  readonly rewards: readonly {
+  readonly rewards: {
     readonly scope: string;
     readonly node: number | null;
     readonly name: string;
@@ -399,7 +394,7 @@ export type TraceAnswer = {
     readonly weight: number | FloatLiteral | null;
     readonly source: string | null;
   }[];
-  readonly errors: readonly {
+  readonly errors: {
     readonly scope: string;
     readonly node: number | null;
     readonly type: string;
@@ -407,7 +402,7 @@ export type TraceAnswer = {
     readonly statusCode: number | null;
   }[];
   /** Which of the lists above hold only their first entries. */
-  readonly cut: readonly string[];
+  readonly cut: string[];
 };
 export type TraceNode = {
   readonly index: number;
@@ -419,7 +414,7 @@ export type TraceNode = {
   readonly sampledTokens: number | null;
   readonly text: string | null;
   readonly reasoning: string | null;
-  readonly toolCalls: readonly {
+  readonly toolCalls: {
     readonly id: string;
     readonly name: string;
     /** JSON text */
@@ -577,9 +572,9 @@ export type paths = {
           /** Only its rollouts that began under this policy version. */
           readonly baseVersion?: number;
           /** Runs to compare with the base; may be repeated. Absent: the run of the base, for two of its versions. */
-          readonly other?: readonly string[];
+          readonly other?: string[];
           /** Policy version of each other; may be repeated. */
-          readonly otherVersion?: readonly number[];
+          readonly otherVersion?: number[];
           /** Only rollouts of this environment. */
           readonly env?: string;
           /** Only training rollouts or only those of evaluations inside a training run. */
@@ -995,7 +990,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string | null;
                 /** rollout id */
@@ -1048,7 +1043,7 @@ export type paths = {
                 readonly weights?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -1232,7 +1227,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id, where the feed named one */
                 readonly run?: string | null;
                 /** feed id */
@@ -1261,7 +1256,7 @@ export type paths = {
                 readonly data?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -1486,7 +1481,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** rollout id */
@@ -1555,7 +1550,7 @@ export type paths = {
                 readonly drift?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -1630,20 +1625,20 @@ export type paths = {
               readonly from: number | FloatLiteral | string | null;
               readonly to: number | FloatLiteral | string | null;
               readonly points: number;
-              readonly curves: readonly {
+              readonly curves: {
                 readonly y: string;
                 readonly by: string | null;
-                readonly bin: readonly number[];
-                readonly xMin: readonly (number | FloatLiteral | string)[];
-                readonly xMax: readonly (number | FloatLiteral | string)[];
-                readonly min: readonly (number | FloatLiteral | null)[];
-                readonly max: readonly (number | FloatLiteral | null)[];
-                readonly mean: readonly (number | FloatLiteral | null)[];
-                readonly count: readonly number[];
-                readonly nulls: readonly number[];
-                readonly nan: readonly number[];
-                readonly infinity: readonly number[];
-                readonly minusInfinity: readonly number[];
+                readonly bin: number[];
+                readonly xMin: (number | FloatLiteral | string)[];
+                readonly xMax: (number | FloatLiteral | string)[];
+                readonly min: (number | FloatLiteral | null)[];
+                readonly max: (number | FloatLiteral | null)[];
+                readonly mean: (number | FloatLiteral | null)[];
+                readonly count: number[];
+                readonly nulls: number[];
+                readonly nan: number[];
+                readonly infinity: number[];
+                readonly minusInfinity: number[];
               }[];
               readonly series: { readonly found: number; readonly shown: number };
             };
@@ -1733,7 +1728,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** environment id */
@@ -1764,7 +1759,7 @@ export type paths = {
                 readonly ended?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -1843,7 +1838,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** rollout id */
@@ -1872,7 +1867,7 @@ export type paths = {
                 readonly extra?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -1990,10 +1985,10 @@ export type paths = {
               | 'batch_rows';
             /** Conditions as in lists. */
             readonly filter?: {
-              readonly [key: string]: string | number | boolean | null | readonly unknown[] | { readonly [key: string]: unknown };
+              readonly [key: string]: string | number | boolean | null | unknown[] | { readonly [key: string]: unknown };
             };
-            readonly fields?: readonly string[];
-            readonly sort?: readonly string[];
+            readonly fields?: string[];
+            readonly sort?: string[];
             readonly asOf?: string;
           };
         };
@@ -2159,7 +2154,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** group id */
@@ -2182,9 +2177,10 @@ export type paths = {
                 readonly reward_std?: number | FloatLiteral | null;
                 /** rollouts with a reward of at least 1 */
                 readonly solved?: string | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -2252,6 +2248,7 @@ export type paths = {
                 readonly reward_std: number | FloatLiteral | null;
                 /** rollouts with a reward of at least 1 */
                 readonly solved: string | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               };
             };
           };
@@ -2283,7 +2280,7 @@ export type paths = {
           content: {
             'application/json': {
               readonly row: LineageRow;
-              readonly nodes: readonly { readonly node: number; readonly from: number; readonly to: number; readonly whole: boolean }[];
+              readonly nodes: { readonly node: number; readonly from: number; readonly to: number; readonly whole: boolean }[];
               readonly branchTokens: number;
               readonly agrees: boolean;
             };
@@ -2315,7 +2312,7 @@ export type paths = {
           headers: { readonly [name: string]: unknown };
           content: {
             'application/json': {
-              readonly batches: readonly {
+              readonly batches: {
                 readonly run: string | null;
                 readonly feed: string;
                 readonly timeline: string;
@@ -2352,7 +2349,7 @@ export type paths = {
         query: {
           readonly project?: string;
           /** runs, run:<id>, rollout:<id>, trace:<id> or feed:<id>; repeat it for several. */
-          readonly topic: string | readonly string[];
+          readonly topic: string | string[];
           /** A log position to go on from, as the header Last-Event-ID, which wins. */
           readonly from?: string;
         };
@@ -2363,7 +2360,7 @@ export type paths = {
       requestBody?: never;
       responses: {
         200: { headers: { readonly [name: string]: unknown }; content: { 'text/event-stream': unknown } };
-        default: { headers: { readonly [name: string]: unknown }; content: { 'text/event-stream': Failure } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
     put?: never;
@@ -2436,7 +2433,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** group id */
@@ -2461,7 +2458,7 @@ export type paths = {
                 readonly extra?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -2622,7 +2619,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** rollout id */
@@ -2660,16 +2657,18 @@ export type paths = {
                 /** reasoning of the message */
                 readonly reasoning?: string | null;
                 /** tool calls the message asks for; `arguments` is JSON text */
-                readonly tool_calls?: readonly { readonly [key: string]: unknown }[];
+                readonly tool_calls?: { readonly [key: string]: unknown }[];
                 /** the whole message as JSON text, keys in their order */
                 readonly message?: string | null;
                 /** what the producer could not map, as JSON text */
                 readonly extra?: string | null;
                 /** fields without a column, as JSON text */
                 readonly rest?: string | null;
+                readonly [name: `reward.${string}`]: number | FloatLiteral | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -2778,7 +2777,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** rollout id */
@@ -2805,7 +2804,7 @@ export type paths = {
                 readonly extra?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -2944,7 +2943,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** policy version */
@@ -2963,7 +2962,7 @@ export type paths = {
                 readonly extra?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -3083,7 +3082,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** rollout id */
@@ -3114,7 +3113,7 @@ export type paths = {
                 readonly id?: string;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -3374,7 +3373,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** rollout id */
@@ -3457,9 +3456,11 @@ export type paths = {
                 readonly staleness?: number | FloatLiteral | null;
                 /** last optimizer step that trained on it; null while none has */
                 readonly trained_step?: string | null;
+                readonly [name: `reward.${string}`]: number | FloatLiteral | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -3605,6 +3606,8 @@ export type paths = {
                 readonly staleness: number | FloatLiteral | null;
                 /** last optimizer step that trained on it; null while none has */
                 readonly trained_step: string | null;
+                readonly [name: `reward.${string}`]: number | FloatLiteral | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               };
             };
           };
@@ -3699,7 +3702,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** train or eval */
@@ -3709,7 +3712,7 @@ export type paths = {
                 /** model the run is about */
                 readonly model?: string | null;
                 /** tags; empty when none were given */
-                readonly tags?: readonly string[];
+                readonly tags?: string[];
                 /** when the run started; NULL when not known; microseconds since 1970 UTC */
                 readonly started?: string | null;
                 /** when the run ended; NULL while it runs or when not known; microseconds since 1970 UTC */
@@ -3724,9 +3727,10 @@ export type paths = {
                 readonly envs?: string | null;
                 /** final metrics of the run as JSON text */
                 readonly metrics?: string | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -3779,7 +3783,7 @@ export type paths = {
                 /** model the run is about */
                 readonly model: string | null;
                 /** tags; empty when none were given */
-                readonly tags: readonly string[];
+                readonly tags: string[];
                 /** when the run started; NULL when not known; microseconds since 1970 UTC */
                 readonly started: string | null;
                 /** when the run ended; NULL while it runs or when not known; microseconds since 1970 UTC */
@@ -3794,6 +3798,7 @@ export type paths = {
                 readonly envs: string | null;
                 /** final metrics of the run as JSON text */
                 readonly metrics: string | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               };
             };
           };
@@ -4013,6 +4018,7 @@ export type paths = {
                 readonly metrics: string;
                 /** what the producer could not map, as JSON text */
                 readonly extra: string | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               };
             };
           };
@@ -4119,7 +4125,7 @@ export type paths = {
           readonly rollout?: string;
           readonly trace?: string;
           /** One role, or several by repeating it. */
-          readonly role?: string | readonly string[];
+          readonly role?: string | string[];
           /** any: as written, in lower case, in upper case, capitalised. */
           readonly case?: 'any' | 'exact';
           readonly limit?: number;
@@ -4145,19 +4151,19 @@ export type paths = {
                 /** False: at least so many. */
                 readonly exact: boolean;
               };
-              readonly hits: readonly {
+              readonly hits: {
                 readonly run: string;
                 readonly rollout: string;
                 readonly trace: string;
                 readonly index: number;
                 readonly role: string;
                 readonly hits: number;
-                readonly fragments: readonly {
+                readonly fragments: {
                   /** Place of the fragment in the text, in UTF-16 code units. */
                   readonly at: number;
                   readonly text: string;
                   /** Start and end of each hit inside the fragment. */
-                  readonly highlights: readonly (readonly [number, number])[];
+                  readonly highlights: [number, number][];
                 }[];
                 /** Bytes of the whole text. */
                 readonly bytes: string;
@@ -4190,7 +4196,7 @@ export type paths = {
             readonly query: string;
             /** Values of {name:Type} in the query. */
             readonly params?: {
-              readonly [key: string]: string | number | boolean | null | readonly unknown[] | { readonly [key: string]: unknown };
+              readonly [key: string]: string | number | boolean | null | unknown[] | { readonly [key: string]: unknown };
             };
             /** json, ndjson, ndjson-progress (lines of progress between those of rows), csv, tsv, arrow (IPC stream) or parquet. */
             readonly format?: 'json' | 'ndjson' | 'ndjson-progress' | 'csv' | 'tsv' | 'arrow' | 'parquet';
@@ -4203,8 +4209,8 @@ export type paths = {
           headers: { readonly [name: string]: unknown };
           content: {
             'application/json': {
-              readonly meta: readonly { readonly name: string; readonly type: string }[];
-              readonly data: readonly { readonly [key: string]: unknown }[];
+              readonly meta: { readonly name: string; readonly type: string }[];
+              readonly data: { readonly [key: string]: unknown }[];
               readonly rows: number;
             };
             'application/x-ndjson': Blob;
@@ -4279,7 +4285,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** feed it trained from */
@@ -4296,9 +4302,10 @@ export type paths = {
                 readonly metrics?: string;
                 /** what the producer could not map, as JSON text */
                 readonly extra?: string | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -4389,7 +4396,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** environment id */
@@ -4422,7 +4429,7 @@ export type paths = {
                 readonly ended?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -4543,7 +4550,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** rollout id */
@@ -4576,7 +4583,7 @@ export type paths = {
                 readonly extra?: string | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -4716,7 +4723,7 @@ export type paths = {
               /** The log position the answer is true of. */
               readonly asOf: string;
               readonly count?: { readonly value: string; readonly exact: boolean };
-              readonly rows: readonly {
+              readonly rows: {
                 /** run id */
                 readonly run?: string;
                 /** rollout id */
@@ -4781,9 +4788,11 @@ export type paths = {
                 readonly staleness?: number | FloatLiteral | null;
                 /** last optimizer step that trained on it; null while none has */
                 readonly trained_step?: string | null;
+                readonly [name: `reward.${string}`]: number | FloatLiteral | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               }[];
               readonly next: string | null;
-              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: readonly string[] };
+              readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
           };
@@ -4986,7 +4995,7 @@ export type paths = {
               readonly trace: string;
               /** Nodes of the whole trace. */
               readonly size: number;
-              readonly nodes: readonly {
+              readonly nodes: {
                 readonly index: number;
                 readonly parent: number | null;
                 readonly role: string;
@@ -4996,7 +5005,7 @@ export type paths = {
                 readonly sampledTokens: number | null;
                 readonly text: string | null;
                 readonly reasoning: string | null;
-                readonly toolCalls: readonly {
+                readonly toolCalls: {
                   readonly id: string;
                   readonly name: string;
                   /** JSON text */
@@ -5098,13 +5107,15 @@ export type paths = {
                 /** reasoning of the message */
                 readonly reasoning: string | null;
                 /** tool calls the message asks for; `arguments` is JSON text */
-                readonly tool_calls: readonly { readonly [key: string]: unknown }[];
+                readonly tool_calls: { readonly [key: string]: unknown }[];
                 /** the whole message as JSON text, keys in their order */
                 readonly message: string | null;
                 /** what the producer could not map, as JSON text */
                 readonly extra: string | null;
                 /** fields without a column, as JSON text */
                 readonly rest: string | null;
+                readonly [name: `reward.${string}`]: number | FloatLiteral | null;
+                readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               };
             };
           };
@@ -5140,7 +5151,7 @@ export type paths = {
               readonly trace: string;
               readonly node: number;
               readonly tokens: number;
-              readonly rows: readonly {
+              readonly rows: {
                 readonly feed: string;
                 readonly timeline: string;
                 readonly n: string;
@@ -5248,26 +5259,26 @@ export type paths = {
               readonly tokens: number;
               readonly from: number;
               readonly to: number;
-              readonly segments: readonly { readonly node: number; readonly from: number; readonly to: number }[];
+              readonly segments: { readonly node: number; readonly from: number; readonly to: number }[];
               readonly annotation: {
                 readonly step: number | null;
                 readonly feed: string | null;
                 readonly alignments: { readonly [key: string]: string };
               } | null;
               readonly columns: {
-                readonly position?: readonly (number | FloatLiteral | string | null)[];
-                readonly node?: readonly (number | FloatLiteral | string | null)[];
-                readonly token_id?: readonly (number | FloatLiteral | string | null)[];
-                readonly mask?: readonly (number | FloatLiteral | string | null)[];
-                readonly is_content?: readonly (number | FloatLiteral | string | null)[];
-                readonly logprob?: readonly (number | FloatLiteral | string | null)[];
-                readonly reference_logprob?: readonly (number | FloatLiteral | string | null)[];
-                readonly teacher_logprob?: readonly (number | FloatLiteral | string | null)[];
-                readonly trainer_logprob?: readonly (number | FloatLiteral | string | null)[];
-                readonly entropy?: readonly (number | FloatLiteral | string | null)[];
-                readonly is_masked?: readonly (number | FloatLiteral | string | null)[];
-                readonly advantage?: readonly (number | FloatLiteral | string | null)[];
-                readonly policy_version?: readonly (number | FloatLiteral | string | null)[];
+                readonly position?: (number | FloatLiteral | string | null)[];
+                readonly node?: (number | FloatLiteral | string | null)[];
+                readonly token_id?: (number | FloatLiteral | string | null)[];
+                readonly mask?: (number | FloatLiteral | string | null)[];
+                readonly is_content?: (number | FloatLiteral | string | null)[];
+                readonly logprob?: (number | FloatLiteral | string | null)[];
+                readonly reference_logprob?: (number | FloatLiteral | string | null)[];
+                readonly teacher_logprob?: (number | FloatLiteral | string | null)[];
+                readonly trainer_logprob?: (number | FloatLiteral | string | null)[];
+                readonly entropy?: (number | FloatLiteral | string | null)[];
+                readonly is_masked?: (number | FloatLiteral | string | null)[];
+                readonly advantage?: (number | FloatLiteral | string | null)[];
+                readonly policy_version?: (number | FloatLiteral | string | null)[];
               };
             };
             'application/vnd.apache.arrow.stream': Blob;

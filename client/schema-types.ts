@@ -9,7 +9,7 @@ const SILENT = new Set([
   'propertyNames', '$schema', 'x-operators', 'multipleOf', 'uniqueItems', 'minProperties', 'maxProperties',
 ]); // prettier-ignore
 const KNOWN = new Set([
-  'type', 'enum', 'const', 'anyOf', 'oneOf', 'items', 'prefixItems', 'properties', 'required', 'additionalProperties', 'patternProperties',
+  'type', 'enum', 'const', 'anyOf', 'oneOf', 'items', 'prefixItems', 'properties', 'required', 'additionalProperties', 'x-named-fields',
 ]); // prettier-ignore
 
 /** Writes types; a schema with a title becomes a type of that name. */
@@ -47,29 +47,21 @@ export class SchemaTypes {
     return typeof type === 'string' ? (PLAIN[type] ?? 'unknown') : 'unknown';
   }
 
+  /** Not read-only: openapi-fetch knows arrays by that. */
   #arrayType({ items, prefixItems }: Schema): string {
-    if (Array.isArray(prefixItems)) return `readonly [${(prefixItems as Schema[]).map((each) => this.typeOf(each)).join(', ')}]`;
-    return items === undefined ? 'readonly unknown[]' : `readonly (${this.typeOf(items as Schema)})[]`;
+    if (Array.isArray(prefixItems)) return `[${(prefixItems as Schema[]).map((each) => this.typeOf(each)).join(', ')}]`;
+    return items === undefined ? 'unknown[]' : `(${this.typeOf(items as Schema)})[]`;
   }
 
-  #objectType({ properties = {}, required = [], additionalProperties, patternProperties = {} }: Schema): string {
+  #objectType({ properties = {}, required = [], additionalProperties, 'x-named-fields': named = [] }: Schema): string {
     const names = new Set(required as string[]);
     const members = Object.entries(properties as Record<string, Schema>).map(
       ([name, schema]) => `${comment(schema['description'])}${memberName(name, names.has(name))}: ${this.typeOf(schema)}`,
     );
-    const patterns = Object.entries(patternProperties as Record<string, Schema>).map(([pattern, schema]) =>
-      this.#patternMember(pattern, schema),
-    );
     const rest = typeof additionalProperties === 'object' ? this.typeOf(additionalProperties as Schema) : 'unknown';
-    if (members.length + patterns.length > 0) return `{ ${[...members, ...patterns].join(';\n')} }`;
+    const others = (named as string[]).map((prefix) => `readonly [name: \`${prefix}.\${string}\`]: ${rest}`);
+    if (members.length + others.length > 0) return `{ ${[...members, ...others].join(';\n')} }`;
     return additionalProperties === false ? 'Record<string, never>' : `{ readonly [key: string]: ${rest} }`;
-  }
-
-  /** `^reward\.` is every name that begins with it. */
-  #patternMember(pattern: string, schema: Schema): string {
-    const prefix = /^\^(\w+)\\\.$/.exec(pattern)?.[1];
-    if (prefix === undefined) throw new Error(`the generator does not know the pattern ${pattern}`);
-    return `readonly [name: \`${prefix}.\${string}\`]: ${this.typeOf(schema)}`;
   }
 }
 

@@ -23,7 +23,11 @@ export const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
     response: {
       ...(hasSuccess ? {} : { 200: { description: 'The answer' } }),
       ...response,
-      ...(isOurs ? { default: { description: 'A failure; the codes are listed in docs/http.md', ...ERROR } } : {}),
+      ...(isOurs
+        ? {
+            default: { description: 'A failure; the codes are listed in docs/http.md', content: { 'application/json': { schema: ERROR } } },
+          }
+        : {}),
     },
   };
   return { schema: inlineDefinitions(described) as typeof described, url };

@@ -74,9 +74,7 @@ function rowSchema(resource: Resource, { isWhole }: { readonly isWhole: boolean 
     type: 'object',
     properties: Object.fromEntries(resource.fields.map((field) => [field.name, fieldSchema(field)])),
     ...(isWhole ? { required: resource.fields.map((field) => field.name) } : {}),
-    ...(named.length > 0
-      ? { patternProperties: Object.fromEntries(named.map((prefix) => [`^${prefix}\\.`, { anyOf: [...TYPES.float, { type: 'null' }] }])) }
-      : {}),
+    ...(named.length > 0 ? { additionalProperties: { anyOf: [...TYPES.float, { type: 'null' }] }, 'x-named-fields': named } : {}),
   };
 }
 

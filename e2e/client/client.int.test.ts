@@ -1,0 +1,183 @@
+/** The typed client against a real server; every JSON answer it gets is held against the server's own document. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ListError, listRows } from '../../client/list-rows.ts';
+import { connectClient, type TapedeckClient } from '../../client/tapedeck-client.ts';
+import { startServer, temporaryFolder, type TestServer } from '../server.ts';
+import { documentedFetch, type Document } from './documented.ts';
+
+const TASKS = 6;
+const folder = temporaryFolder('api-client');
+let server: TestServer;
+let client: TapedeckClient;
+let judged: ReturnType<typeof documentedFetch>;
+
+type Event = Readonly<Record<string, unknown>>;
+
+function rolloutOf(run: string, task: number, score: number): Event[] {
+  const ids = { run, rollout: `${run}/r ${task}` };
+  const inTrace = { ...ids, trace: `${run}-t${task}` };
+  return [
+    { type: 'rollout.started', ...ids, data: { env: { id: task % 2 === 0 ? 'sums' : 'words' }, task: { key: `q${task}` }, policyVersion: 3 } },
+    { type: 'trace.started', ...inTrace, data: { agent: { name: 'solver', model: 'm-1', trainable: true } } },
+    { type: 'node.appended', ...inTrace, data: { index: 0, parent: null, role: 'user', sampled: false, message: { role: 'user', content: `What is ${task} plus two?` }, tokens: { ids: [1, 2], mask: [0, 0] } } },
+    { type: 'node.appended', ...inTrace, data: { index: 1, parent: 0, role: 'assistant', sampled: true, message: { role: 'assistant', content: 'Umbrella.' }, tokens: { ids: [3, 4], mask: [1, 1], logprobs: [-0.5, -0.25] }, call: 0, policyVersion: 3 } },
+    { type: 'call.recorded', ...inTrace, data: { index: 0, node: 1, model: 'm-1', finishReason: 'stop', usage: { promptTokens: 2, completionTokens: 2 } } },
+    { type: 'trace.ended', ...inTrace, data: { ok: true } },
+    { type: 'reward.assigned', ...ids, data: { scope: 'rollout', name: 'correct', score, weight: 1 } },
+    { type: 'rollout.ended', ...ids, data: { ok: true } },
+  ];
+} // prettier-ignore
+
+function world(): Event[] {
+  const tasks = Array.from({ length: TASKS }, (_, task) => task);
+  const events = ['run-a', 'run-b'].flatMap((run) => [
+    { type: 'run.started', run, data: { kind: 'eval', name: run } },
+    ...tasks.flatMap((task) => rolloutOf(run, task, run === 'run-b' || task < 2 ? 1 : 0)),
+    { type: 'run.ended', run, data: { status: 'completed' } },
+  ]);
+  return events.map((event, at) => ({ v: 1, id: `0198c0de-0000-7000-8000-${String(at).padStart(12, '0')}`, time: 1_760_000_000_000_000 + at, ...event }));
+} // prettier-ignore
+
+/** Summaries and the word index follow the log. */
+async function until(isThere: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + 90_000;
+  while (!(await isThere())) {
+    assert.ok(Date.now() < end, 'what was recorded did not become visible');
+    await sleep(100);
+  }
+}
+
+before(async () => {
+  server = await startServer({ TAPEDECK_DATA: folder.path });
+  await server.ready();
+  judged = documentedFetch((await (await fetch(`${server.url}/docs/json`)).json()) as Document);
+  client = connectClient({ url: `${server.url}/`, fetch: judged.fetch });
+  const posted = await fetch(`${server.url}/v1/events`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(world()) });
+  assert.deepEqual(((await posted.json()) as { rejected: unknown }).rejected, []);
+  await until(async () => (await client.GET('/v1/rollouts', { params: { query: { ok: true, 'reward[null]': false } } })).data?.rows.length === 2 * TASKS);
+  await until(async () => (await client.GET('/v1/search', { params: { query: { q: 'umbrella' } } })).data?.hits.length === 2 * TASKS);
+}); // prettier-ignore
+after(async () => {
+  await server?.stop();
+  folder.remove();
+});
+
+test('lists with conditions, by pages', async () => {
+  const query = { run: 'run-a', 'reward.correct[lt]': 0.5, 'env[in]': ['sums', 'none'], sort: '-task_key', limit: 1, fields: 'rollout,task_key,reward.correct' } as const;
+  const keys: (string | null | undefined)[] = [];
+  for await (const row of listRows(client, '/v1/rollouts', query)) {
+    keys.push(row.task_key);
+    assert.equal(row['reward.correct'], 0);
+  }
+  assert.deepEqual(keys, ['q4', 'q2']);
+  const { data } = await client.GET('/v1/rollouts', { params: { query: { ...query, markers: 2, histograms: 'reward,env', count: 'exact' } } });
+  assert.deepEqual(data?.count, { value: '2', exact: true });
+  assert.equal(data?.histograms?.['env']?.kind, 'values');
+  assert.equal(typeof data?.next, 'string');
+}); // prettier-ignore
+
+test('one row by an id with odd characters', async () => {
+  const { data } = await client.GET('/v1/rollouts/{rollout}', { params: { path: { rollout: 'run-a/r 3' } } });
+  assert.deepEqual([data?.row.task_key, data?.row.reward, data?.row.policy_version_min], ['q3', 0, '3']);
+});
+
+test('search, traces, graph windows, tokens, lineage and curves', async () => {
+  const found = await client.GET('/v1/search', { params: { query: { q: 'three OR plus', run: 'run-a', role: ['user', 'tool'], limit: 2 } } });
+  assert.equal(found.error, undefined);
+  const { data: hits } = await client.GET('/v1/search', { params: { query: { q: 'plus two', run: 'run-a', limit: 2 } } });
+  assert.equal(hits?.hits[0]?.fragments[0]?.text, 'What is 0 plus two?');
+  const { data: trace } = await client.GET('/v1/traces/{id}', { params: { path: { id: 'run-a-t1' } } });
+  assert.ok(trace !== undefined && 'nodes' in trace);
+  assert.deepEqual(trace.nodes.map((node) => node.text), ['What is 1 plus two?', 'Umbrella.']); // prettier-ignore
+  const { data: branch } = await client.GET('/v1/traces/{id}', { params: { path: { id: 'run-a-t1' }, query: { tokens: 1, encoding: 'arrays' } } });
+  assert.ok(branch !== undefined && 'ids' in branch);
+  assert.deepEqual(branch.ids, [1, 2, 3, 4]);
+  const path = { trace: 'run-a-t1' };
+  const { data: graph } = await client.GET('/v1/traces/{trace}/graph', { params: { path, query: { around: 0 } } });
+  assert.equal(graph?.nodes[0]?.children, 1);
+  const { data: tokens } = await client.GET('/v1/traces/{trace}/tokens', { params: { path, query: { leaf: 1, columns: 'token_id,logprob,policy_version' } } });
+  assert.ok(tokens !== undefined && 'columns' in tokens);
+  assert.deepEqual(tokens.columns.logprob, [null, null, -0.5, -0.25]);
+  const { data: skeleton } = await client.GET('/v1/traces/{trace}/skeleton', { params: { path }, parseAs: 'arrayBuffer' });
+  assert.ok((skeleton?.byteLength ?? 0) > 100);
+  const { data: lineage } = await client.GET('/v1/traces/{trace}/nodes/{index}/lineage', { params: { path: { ...path, index: 1 } } });
+  assert.deepEqual([lineage?.tokens, lineage?.rows], [2, []]);
+  assert.deepEqual((await client.GET('/v1/lineage/steps/{step}', { params: { path: { step: 1 } } })).data, { batches: [] });
+  const { data: curves } = await client.GET('/v1/curves', { params: { query: { of: 'rollouts', x: 'started', y: 'reward', by: 'run', points: 4 } } });
+  assert.deepEqual(curves?.curves.map(({ by }) => by), ['run-a', 'run-b']); // prettier-ignore
+}); // prettier-ignore
+
+test('analytics', async () => {
+  const { data } = await client.GET('/v1/analytics/compare', { params: { query: { base: 'run-a', other: ['run-b'], k: '1' } } });
+  assert.deepEqual([data?.comparisons[0]?.commonTasks, data?.comparisons[0]?.measures[0]?.paired.difference], [TASKS, 4 / 6]);
+  const { data: estimates } = await client.GET('/v1/analytics/pass-at-k', { params: { query: { run: 'run-a' } } });
+  assert.equal(estimates?.estimates.avg.estimate, 2 / 6);
+  const { data: tasks } = await client.GET('/v1/analytics/tasks', { params: { query: { run: 'run-a', sort: 'solveRate', limit: 1 } } });
+  assert.deepEqual([tasks?.total, tasks?.next, tasks?.tasks[0]?.solveRate], [TASKS, 1, 0]);
+  const { data: breakdown } = await client.GET('/v1/analytics/breakdown', { params: { query: { run: 'run-a' } } });
+  assert.equal(breakdown?.asOf.settled, true);
+});
+
+test('SQL as JSON and as bytes', async () => {
+  const query = 'SELECT env, count() AS n FROM rollouts WHERE run = {run:String} GROUP BY env ORDER BY env';
+  const { data } = await client.POST('/v1/sql', { body: { query, params: { run: 'run-a' } } });
+  assert.deepEqual(data?.data, [{ env: 'sums', n: '3' }, { env: 'words', n: '3' }]); // prettier-ignore
+  const { data: csv } = await client.POST('/v1/sql', { body: { query: 'SELECT 1 AS one', format: 'csv' }, parseAs: 'text' });
+  assert.equal(csv, '"one"\n1\n');
+});
+
+test('what people add', async () => {
+  const { data, response } = await client.POST('/v1/notes', { body: { run: 'run-a', rollout: 'run-a/r 0', text: 'looks right' } });
+  assert.deepEqual([response.status, data?.type], [201, 'note.added']);
+});
+
+test('failures are values with a code', async () => {
+  const { data, error, response } = await client.GET('/v1/rollouts/{rollout}', { params: { path: { rollout: 'no such' } } });
+  assert.deepEqual([data, error?.error.code, response.status], [undefined, 'not_found', 404]);
+  const wrong = await client.POST('/v1/sql', { body: { query: 'SELEC 1' } });
+  assert.equal(wrong.error?.error.code, 'sql_error');
+  assert.ok(wrong.error.error.details?.['position'] !== undefined);
+  await assert.rejects(listRows(client, '/v1/rollouts', { sort: 'nothing' }).next(), (failure) => failure instanceof ListError && failure.status === 400);
+  const gone = AbortSignal.abort(new Error('enough'));
+  await assert.rejects(listRows(client, '/v1/runs', {}, gone).next(), /enough/);
+}); // prettier-ignore
+
+test('all of it was as the document says', () => {
+  for (const id of ['list_rollouts', 'get_rollouts', 'search', 'read_trace', 'trace_graph', 'trace_tokens', 'lineage_node', 'curves', 'analytics_compare', 'sql', 'post_v1_notes', 'post_notes']) {
+    if (id !== 'post_v1_notes') assert.ok(judged.seen.has(id), id);
+  }
+}); // prettier-ignore
+
+/** Never called: each marked line must fail to type-check, or the compiler says that the mark is unused. */
+export async function wrongUses(api: TapedeckClient): Promise<void> {
+  // @ts-expect-error there is no such path
+  await api.GET('/v1/rolouts');
+  // @ts-expect-error lists are read, not deleted
+  await api.DELETE('/v1/rollouts');
+  // @ts-expect-error the run is needed
+  await api.GET('/v1/analytics/pass-at-k', { params: { query: { k: '1' } } });
+  // @ts-expect-error not an enumerated value
+  await api.GET('/v1/rollouts', { params: { query: { count: 'roughly' } } });
+  // @ts-expect-error truth values have no order
+  await api.GET('/v1/rollouts', { params: { query: { 'ok[contains]': 'x' } } });
+  // @ts-expect-error not a field of rollouts
+  await api.GET('/v1/rollouts', { params: { query: { colour: 'red' } } });
+  // @ts-expect-error a path needs its id
+  await api.GET('/v1/rollouts/{rollout}', {});
+  // @ts-expect-error one row is no list
+  listRows(api, '/v1/rollouts/{rollout}', {});
+  // @ts-expect-error cursors are the business of listRows
+  listRows(api, '/v1/rollouts', { cursor: 'x' });
+  // @ts-expect-error the query is text
+  await api.POST('/v1/sql', { body: { query: 1 } });
+  const { data, error } = await api.GET('/v1/rollouts/{rollout}', { params: { path: { rollout: 'r' } } });
+  // @ts-expect-error there may be an error instead
+  void data.row;
+  if (data === undefined) return void error.error.code;
+  // @ts-expect-error not a field of rollouts
+  void data.row.colour;
+  // @ts-expect-error 64-bit integers are text
+  void ((data.row.policy_version_min ?? '0') - 1);
+}
