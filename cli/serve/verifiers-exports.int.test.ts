@@ -187,7 +187,10 @@ test('verifiers-v0: sample rows come back equal, and so does metadata.json', asy
   mkdirSync(place);
   const own = Object.entries(ROWS).filter(([name]) => !name.startsWith('hosted'));
   writeFileSync(join(place, 'results.jsonl'), own.map(([, text]) => `${text}\n`).join(''));
-  writeFileSync(join(place, 'metadata.json'), '{"env_id":"sum","env_args":{"seed":1},"model":"toy","rollouts_per_example":3,"avg_reward":0.5,"time_ms":12.5}');
+  writeFileSync(
+    join(place, 'metadata.json'),
+    '{"env_id":"sum","env_args":{"seed":1},"model":"toy","rollouts_per_example":3,"avg_reward":0.5,"time_ms":12.5}',
+  );
   await v0ComesBack(join(place, 'results.jsonl'), 'sample-rows');
 });
 

@@ -80,7 +80,14 @@ function event(type: string, data: object, ids: object = { trace: 't' }): Uint8A
   return encodeEvent({ v: 1, id, type, run: 'r', rollout: 'o', ...ids, time: 1_000_000, data });
 }
 const node = (index: number, parent: number | null, role: string, content: string, tokens?: object): Uint8Array =>
-  event('node.appended', { index, parent, role, sampled: role === 'assistant', message: { role, content }, ...(tokens !== undefined && { tokens }) });
+  event('node.appended', {
+    index,
+    parent,
+    role,
+    sampled: role === 'assistant',
+    message: { role, content },
+    ...(tokens !== undefined && { tokens }),
+  });
 
 test('a rollout recorded here becomes a row, and what a row cannot hold is counted', async () => {
   const tokens = { ids: PackedArray.of(Uint32Array.of(5)), mask: PackedArray.of(Uint8Array.of(1)) };

@@ -15,12 +15,20 @@ export type V0Row = {
   readonly left: ReadonlyMap<string, number>;
 };
 
-type Trace = { started: JsonRecord; ended: JsonRecord | null; readonly nodes: Map<number, JsonRecord>; readonly calls: Map<number, JsonRecord> };
+type Trace = {
+  started: JsonRecord;
+  ended: JsonRecord | null;
+  readonly nodes: Map<number, JsonRecord>;
+  readonly calls: Map<number, JsonRecord>;
+};
 type Parts = {
   started: JsonRecord | null;
   ended: JsonRecord | null;
   readonly traces: Map<string, Trace>;
-  readonly named: Map<string, { readonly kind: 'reward' | 'metric'; readonly trace: string | null; readonly name: string; readonly data: JsonRecord }>;
+  readonly named: Map<
+    string,
+    { readonly kind: 'reward' | 'metric'; readonly trace: string | null; readonly name: string; readonly data: JsonRecord }
+  >;
   readonly errors: { readonly trace: string | null; readonly data: JsonRecord }[];
   readonly left: Map<string, number>;
 };

@@ -4,7 +4,12 @@ import { JsonText } from './exact-json.ts';
 type Data = Readonly<Record<string, unknown>>;
 export type Count = (what: string, times?: number) => void;
 export type Source = 'system' | 'user' | 'agent';
-export type AtifToolCall = { readonly tool_call_id: string; readonly function_name: string; readonly arguments: JsonText; readonly extra?: Data };
+export type AtifToolCall = {
+  readonly tool_call_id: string;
+  readonly function_name: string;
+  readonly arguments: JsonText;
+  readonly extra?: Data;
+};
 
 export function dataOf(value: unknown): Data | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Data) : null;
@@ -34,7 +39,13 @@ export function contentOf(content: unknown, count: Count): string | readonly Dat
   });
 }
 
-const MEDIA: Readonly<Record<string, string>> = { png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' };
+const MEDIA: Readonly<Record<string, string>> = {
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  gif: 'image/gif',
+  webp: 'image/webp',
+};
 
 function partOf(part: unknown): Data | null {
   const data = dataOf(part);

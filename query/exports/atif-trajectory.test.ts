@@ -94,7 +94,8 @@ test('arguments keep their digits in the text that is written', () => {
 });
 
 test('what is not known is left out: prompts behind a node without tokens, split streams, infinite logprobs', () => {
-  const metrics = (events: AtifEvent[]): unknown => (written(events).trajectory?.['steps'] as { metrics?: unknown }[]).at(-1)?.metrics;
+  const metrics = (events: AtifEvent[]): unknown =>
+    (written(events).trajectory as { steps: { metrics?: unknown }[] }).steps.at(-1)?.metrics;
   const ask = (rest?: Record<string, unknown>): AtifEvent => node(0, { role: 'user', content: 'x' }, { ...rest });
   assert.deepEqual(metrics([ask(), node(1, { role: 'assistant', content: 'y' }, tokens([5], [1]))]), { completion_token_ids: [5] }); // prettier-ignore
   assert.equal(metrics([ask(tokens([1], [0])), node(1, { role: 'assistant', content: 'y' }, tokens([5, 6, 7], [1, 0, 1]))]), undefined); // prettier-ignore

@@ -2,7 +2,17 @@
  * One trace as an ATIF-v1.7 trajectory: the newest branch of its graph, step by step. Pure. Format: Harbor's RFC 0001 and the models of NVIDIA/NeMo-Agent-Toolkit
  * `packages/nvidia_nat_atif`. Usage counts cached tokens as prompt tokens there, and not here.
  */
-import { contentOf, dataOf, definitionsOf, isoOf, sourceOf, toolCallsOf, type AtifToolCall, type Count, type Source } from './atif-messages.ts';
+import {
+  contentOf,
+  dataOf,
+  definitionsOf,
+  isoOf,
+  sourceOf,
+  toolCallsOf,
+  type AtifToolCall,
+  type Count,
+  type Source,
+} from './atif-messages.ts';
 import { BranchTokens } from './atif-tokens.ts';
 
 type Data = Readonly<Record<string, unknown>>;
@@ -10,7 +20,13 @@ type Data = Readonly<Record<string, unknown>>;
 export type AtifEvent = { readonly type: string; readonly time: number; readonly trace: string | null; readonly data: Data };
 type Node = { readonly time: number; readonly data: Data };
 type Result = { source_call_id?: string; content: unknown };
-type Step = { readonly source: Source; readonly node: Node; readonly message: unknown; readonly calls: readonly AtifToolCall[]; readonly results: Result[] };
+type Step = {
+  readonly source: Source;
+  readonly node: Node;
+  readonly message: unknown;
+  readonly calls: readonly AtifToolCall[];
+  readonly results: Result[];
+};
 export type Trajectory = {
   /** Everything before the steps. */
   readonly head: Data;
@@ -21,7 +37,18 @@ export type Trajectory = {
 };
 
 /** What the events say that a trajectory cannot, by type. Those of other traces are not its matter. */
-const NO_PLACE = new Set(['reward.assigned', 'metric.recorded', 'error.recorded', 'note.added', 'link.added', 'reference.scored', 'trainer.annotated', 'trace.ended', 'rollout.ended', 'rollout.cancelled']);
+const NO_PLACE = new Set([
+  'reward.assigned',
+  'metric.recorded',
+  'error.recorded',
+  'note.added',
+  'link.added',
+  'reference.scored',
+  'trainer.annotated',
+  'trace.ended',
+  'rollout.ended',
+  'rollout.cancelled',
+]);
 
 /** Null when the trace has no message on its newest branch: ATIF wants one step at least. */
 export function trajectoryOf(key: { readonly run: string; readonly rollout: string; readonly trace: string }, events: readonly AtifEvent[], count: Count): Trajectory | null {
@@ -142,7 +169,12 @@ function* writtenSteps(steps: readonly Step[], path: readonly Node[], calls: Rea
   }
 } // prettier-ignore
 
-type Usage = { readonly prompt_tokens?: number; readonly completion_tokens?: number; readonly cached_tokens?: number; readonly cost_usd?: unknown };
+type Usage = {
+  readonly prompt_tokens?: number;
+  readonly completion_tokens?: number;
+  readonly cached_tokens?: number;
+  readonly cost_usd?: unknown;
+};
 
 function usageOf(call: Data | undefined): Usage {
   const usage = dataOf(call?.['usage']) ?? {};
@@ -155,7 +187,11 @@ function usageOf(call: Data | undefined): Usage {
   };
 }
 
-const TOTALS = { prompt_tokens: 'total_prompt_tokens', completion_tokens: 'total_completion_tokens', cached_tokens: 'total_cached_tokens' } as const;
+const TOTALS = {
+  prompt_tokens: 'total_prompt_tokens',
+  completion_tokens: 'total_completion_tokens',
+  cached_tokens: 'total_cached_tokens',
+} as const;
 
 /** Sums of what every step of the agent says; a total of which one step knows nothing is no total. */
 class Totals {

@@ -204,7 +204,13 @@ export class ExportJobs {
   } // prettier-ignore
 }
 
-export type ExportFile = { readonly path: string; readonly bytes: number; readonly sha256: string | null; readonly fileName: string; readonly mediaType: string };
+export type ExportFile = {
+  readonly path: string;
+  readonly bytes: number;
+  readonly sha256: string | null;
+  readonly fileName: string;
+  readonly mediaType: string;
+};
 
 /** Names come from formats, never from a request. */
 function besidePath(path: string, name: string): string {
