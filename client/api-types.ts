@@ -2067,10 +2067,14 @@ export type paths = {
     trace?: never;
   };
   '/v1/exports/{id}/file': {
-    /** The file of an export; Range resumes it */
+    /** The file of an export, or one beside it; Range resumes it */
     get: {
       parameters: {
-        query?: { readonly project?: string };
+        query?: {
+          readonly project?: string;
+          /** The name of a file beside it, as the status lists them. */
+          readonly beside?: string;
+        };
         path: { readonly id: string };
         header?: { readonly [name: string]: string };
         cookie?: never;
