@@ -161,6 +161,32 @@ export type EstimatesAnswer = {
   }[];
   readonly warnings: Warning[];
 };
+export type ExportStatus = {
+  readonly id: string;
+  readonly project: string;
+  readonly format: string;
+  readonly of: string;
+  readonly state: 'waiting' | 'running' | 'done' | 'failed' | 'cancelled';
+  readonly rows: number | null;
+  readonly bytes: number;
+  /** Of the file; null until it is whole. */
+  readonly sha256: string | null;
+  /** Small files beside the file, there once they are written. */
+  readonly beside: { readonly name: string; readonly bytes: number; readonly sha256: string }[];
+  readonly report: {
+    /** The log position of what was written; null where single rollouts are read as they are. */
+    readonly asOf: string | null;
+    /** What the format has no place for, with how often it was met; null: it cannot hold it, and it was not counted. */
+    readonly left: { readonly [key: string]: number | null };
+    /** What was left out as a whole. */
+    readonly incomplete: string[];
+  } | null;
+  readonly error: { readonly code: string; readonly message: string } | null;
+  /** microseconds since 1970 UTC */
+  readonly created: string;
+  readonly ended: string | null;
+  readonly fileName: string;
+};
 export type Failure = {
   readonly error: { readonly code: string; readonly message: string; readonly details?: { readonly [key: string]: unknown } };
 };
@@ -1994,7 +2020,7 @@ export type paths = {
         };
       };
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        202: { headers: { readonly [name: string]: unknown }; content: { 'application/json': ExportStatus } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     }; /** List exports */
@@ -2002,7 +2028,7 @@ export type paths = {
       parameters: { query?: { readonly project?: string }; path?: never; header?: { readonly [name: string]: string }; cookie?: never };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': { readonly exports: ExportStatus[] } } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -2019,7 +2045,21 @@ export type paths = {
       parameters: { query?: never; path?: never; header?: { readonly [name: string]: string }; cookie?: never };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: {
+            'application/json': {
+              readonly formats: {
+                readonly name: string;
+                readonly about: string;
+                readonly extension: string;
+                readonly mediaType: string;
+                /** What it is made of; null: any resource. */
+                readonly of: 'traces' | 'groups' | 'rollouts' | null;
+              }[];
+            };
+          };
+        };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -2042,7 +2082,7 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': ExportStatus } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     }; /** Cancel an export, or remove its file */
@@ -2055,7 +2095,7 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Record<string, never> } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -2081,7 +2121,7 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/octet-stream': Blob } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -2363,7 +2403,7 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'text/event-stream': unknown } };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'text/event-stream': Blob } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -3484,9 +3524,9 @@ export type paths = {
     /** The original events of several rollouts */
     post: {
       parameters: { query?: never; path?: never; header?: { readonly [name: string]: string }; cookie?: never };
-      requestBody?: never;
+      requestBody: { content: { 'application/json': { readonly project?: string; readonly run: string; readonly rollouts: string[] } } };
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/cbor-seq': Blob } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -3630,10 +3670,15 @@ export type paths = {
   '/v1/rollouts/{rollout}/events': {
     /** The original events of a rollout */
     get: {
-      parameters: { query?: never; path: { readonly rollout: string }; header?: { readonly [name: string]: string }; cookie?: never };
+      parameters: {
+        query: { readonly project?: string; readonly run: string };
+        path: { readonly rollout: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/cbor-seq': Blob } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -3957,10 +4002,24 @@ export type paths = {
   '/v1/runs/{run}/rollouts': {
     /** List the rollouts of a run */
     get: {
-      parameters: { query?: never; path: { readonly run: string }; header?: { readonly [name: string]: string }; cookie?: never };
+      parameters: {
+        query?: { readonly project?: string; readonly after?: string; readonly limit?: number };
+        path: { readonly run: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: {
+            'application/json': {
+              readonly rollouts: string[];
+              /** `after` of the next page. */
+              readonly next: string | null;
+            };
+          };
+        };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -4455,7 +4514,10 @@ export type paths = {
       parameters: { query?: never; path: { readonly hash: string }; header?: { readonly [name: string]: string }; cookie?: never };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        201: {
+          headers: { readonly [name: string]: unknown };
+          content: { 'application/json': { readonly hash: string; readonly ids: number; readonly bytes: number } };
+        };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     }; /** Read a vocabulary */
@@ -4471,7 +4533,21 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: {
+            'application/json': {
+              readonly hash: string;
+              readonly pieces: {
+                readonly id: number;
+                readonly kind: string | null;
+                /** base64; null: there is no such id. */
+                readonly bytes: string | null;
+              }[];
+            };
+            'application/vnd.tapedeck.vocabulary': Blob;
+          };
+        };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };

@@ -4,7 +4,8 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 
 type Responses = Readonly<Record<string, { readonly content?: Readonly<Record<string, { readonly schema?: object }>> }>>;
 export type Operation = {
-  readonly operationId: string;
+  /** Absent where one route has several methods. */
+  readonly operationId?: string;
   readonly summary?: string;
   readonly tags?: readonly string[];
   readonly parameters?: readonly object[];
@@ -30,7 +31,7 @@ export function documentedFetch(document: Document): { readonly fetch: (request:
       validators.set(schema, validate);
       const body: unknown = await response.clone().json();
       assert.ok(validate(body), `${operation.operationId}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(body).slice(0, 2_000)}`);
-      seen.add(operation.operationId);
+      if (operation.operationId !== undefined) seen.add(operation.operationId);
       return response;
     },
   };

@@ -14,12 +14,14 @@ type Described = {
 
 export const describeRoute: SwaggerTransform = ({ schema, url, route }) => {
   const known = schema as Described | undefined;
-  const { operationId = idOf(String(route.method), url), tags = [], response = {} } = known ?? {};
+  // a route of several methods would give them one id
+  const ownId = Array.isArray(route.method) ? undefined : idOf(route.method, url);
+  const { operationId = ownId, tags = [], response = {} } = known ?? {};
   const isOurs = url.startsWith('/v1/') && !tags.includes(OTHER_FAILURES);
   const hasSuccess = Object.keys(response).some((status) => status.startsWith('2'));
   const described = {
     ...schema,
-    operationId,
+    ...(operationId === undefined ? {} : { operationId }),
     response: {
       ...(hasSuccess ? {} : { 200: { description: 'The answer' } }),
       ...response,

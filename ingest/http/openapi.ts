@@ -195,6 +195,7 @@ export const READYZ_SCHEMA = {
 } as const satisfies Schema;
 
 export const METRICS_SCHEMA = {
+  operationId: 'prometheus_metrics',
   summary: 'Metrics as Prometheus text',
   tags: ['operations'],
   response: { 200: { description: 'metrics', type: 'string' } },

@@ -11,6 +11,7 @@ import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { logPartition } from '../../store/columns/projections/position.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
+import { answerForms, jsonAnswer } from '../routes/answers/answer-schema.ts';
 import { abortedWith } from './client-gone.ts';
 import { parsed } from './parsed.ts';
 
@@ -37,6 +38,27 @@ const manyBody = z.strictObject({
   rollouts: z.array(entityId).min(1).max(1000),
 });
 /** Records of several rollouts are held until each is complete: so many bytes of them at a time. */
+const RAW = { validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify } as const;
+const json = (schema: z.ZodType): object => z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+const inRun = z.strictObject({ run: entityId });
+const inRollout = z.strictObject({ rollout: entityId });
+const idList = z.object({ rollouts: z.array(z.string()), next: z.string().nullable().meta({ description: '`after` of the next page.' }) });
+const SEQUENCE = answerForms('A CBOR sequence (RFC 8742)', { 'application/cbor-seq': null });
+const LIST = {
+  summary: 'List the rollouts of a run',
+  tags: ['query'],
+  params: json(inRun),
+  querystring: json(listQuery),
+  response: jsonAnswer('Ids, ascending', idList),
+};
+const EVENTS = {
+  summary: 'The original events of a rollout',
+  tags: ['query'],
+  params: json(inRollout),
+  querystring: json(eventsQuery),
+  response: SEQUENCE,
+};
+const EVENTS_OF_MANY = { summary: 'The original events of several rollouts', tags: ['query'], body: json(manyBody), response: SEQUENCE };
 const MANY_BYTES = 16 * 1024 * 1024;
 
 /**
@@ -45,8 +67,8 @@ const MANY_BYTES = 16 * 1024 * 1024;
  * of as many of them as fit in one answer.
  */
 export const rolloutEventRoutes: FastifyPluginAsync<RolloutEventsOptions> = async (app, { store, log, blobs }) => {
-  app.get('/v1/runs/:run/rollouts', { schema: { summary: 'List the rollouts of a run', tags: ['query'] } }, async (request, reply) => {
-    const { run } = parsed(z.strictObject({ run: entityId }), request.params);
+  app.get('/v1/runs/:run/rollouts', { schema: LIST, ...RAW }, async (request, reply) => {
+    const { run } = parsed(inRun, request.params);
     const { project, after, limit } = parsed(listQuery, request.query);
     const rows = await store.rows<{ rollout: string }>(
       'SELECT DISTINCT rollout FROM rollout_events WHERE project = {project:String} AND run = {run:String} AND rollout > {after:String} ORDER BY rollout LIMIT {limit:UInt32}',
@@ -55,32 +77,24 @@ export const rolloutEventRoutes: FastifyPluginAsync<RolloutEventsOptions> = asyn
     return { rollouts: rows.map((row) => row.rollout), next: rows.length === limit ? (rows.at(-1)?.rollout ?? null) : null };
   });
 
-  app.get(
-    '/v1/rollouts/:rollout/events',
-    { schema: { summary: 'The original events of a rollout', tags: ['query'] } },
-    async (request, reply) => {
-      const { rollout } = parsed(z.strictObject({ rollout: entityId }), request.params);
-      const { project, run } = parsed(eventsQuery, request.query);
-      const signal = abortedWith(reply);
-      const places = await store.rows<Place>(POSITIONS, { params: { project, run, rollout }, signal });
-      if (places.length === 0)
-        throw new TapedeckError('not_found', `rollout ${rollout} of run ${run} has no stored events in project ${project}`);
-      const slices = slicesAt(log, places.map((p) => placeOf(p)), signal); // prettier-ignore
-      return reply.type('application/cbor-seq').send(Readable.from(whole(values(slices), blobs, signal), { objectMode: false }));
-    },
-  );
+  app.get('/v1/rollouts/:rollout/events', { schema: EVENTS, ...RAW }, async (request, reply) => {
+    const { rollout } = parsed(inRollout, request.params);
+    const { project, run } = parsed(eventsQuery, request.query);
+    const signal = abortedWith(reply);
+    const places = await store.rows<Place>(POSITIONS, { params: { project, run, rollout }, signal });
+    if (places.length === 0)
+      throw new TapedeckError('not_found', `rollout ${rollout} of run ${run} has no stored events in project ${project}`);
+    const slices = slicesAt(log, places.map((p) => placeOf(p)), signal); // prettier-ignore
+    return reply.type('application/cbor-seq').send(Readable.from(whole(values(slices), blobs, signal), { objectMode: false }));
+  });
 
-  app.post(
-    '/v1/rollouts/events',
-    { schema: { summary: 'The original events of several rollouts', tags: ['query'] }, bodyLimit: 1024 * 1024 },
-    async (request, reply) => {
-      const { project, run, rollouts } = parsed(manyBody, request.body);
-      const signal = abortedWith(reply);
-      const rows = await store.rows<Place & { rollout: string }>(POSITIONS_OF_MANY, { params: { project, run, rollouts }, signal });
-      const sequence = manyRollouts(chosen(rollouts, rows), { log, blobs }, signal);
-      return reply.type('application/cbor-seq').send(Readable.from(sequence, { objectMode: false }));
-    },
-  );
+  app.post('/v1/rollouts/events', { schema: EVENTS_OF_MANY, ...RAW, bodyLimit: 1024 * 1024 }, async (request, reply) => {
+    const { project, run, rollouts } = parsed(manyBody, request.body);
+    const signal = abortedWith(reply);
+    const rows = await store.rows<Place & { rollout: string }>(POSITIONS_OF_MANY, { params: { project, run, rollouts }, signal });
+    const sequence = manyRollouts(chosen(rollouts, rows), { log, blobs }, signal);
+    return reply.type('application/cbor-seq').send(Readable.from(sequence, { objectMode: false }));
+  });
 };
 
 /** The original events of a rollout in log order, each once, large values put back. */

@@ -13,6 +13,8 @@ import { SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
 import { RESOURCES } from '../lists/resources.ts';
 import { parsed } from '../operations/parsed.ts';
 import { answer } from './answer.ts';
+import { answerForms, jsonAnswer } from './answers/answer-schema.ts';
+import { exportFormats, exportList, exportStatus } from './answers/export-answers.ts';
 import { readAsOf } from './as-of-parameter.ts';
 import { replyError } from './error-reply.ts';
 
@@ -34,11 +36,11 @@ const json = (schema: z.ZodType): object => z.toJSONSchema(schema, { io: 'input'
 export type ExportRoutesOptions = { readonly store: ColumnStore; readonly jobs: ExportJobs; readonly formats: readonly ExportFormat[] };
 
 export const exportRoutes: FastifyPluginAsync<ExportRoutesOptions> = async (app, { store, jobs, formats }) => {
-  const one = (operationId: string, summary: string): object => ({ operationId, summary, tags: ['query'], params: json(params), querystring: json(ofProject) });
-  app.get('/v1/exports/formats', { schema: { operationId: 'export_formats', summary: 'List export formats', tags: ['query'] }, ...RAW }, async () => ({
+  const one = (operationId: string, summary: string, response: object): object => ({ operationId, summary, tags: ['query'], params: json(params), querystring: json(ofProject), response });
+  app.get('/v1/exports/formats', { schema: { operationId: 'export_formats', summary: 'List export formats', tags: ['query'], response: jsonAnswer('Formats', exportFormats) }, ...RAW }, async () => ({
     formats: formats.map(({ name, about, extension, mediaType, of }) => ({ name, about, extension, mediaType, of })),
   }));
-  app.post('/v1/exports', { bodyLimit: 1024 * 1024, schema: { operationId: 'create_export', summary: 'Begin an export', tags: ['query'], body: json(exportBody) }, ...RAW }, (request, reply) =>
+  app.post('/v1/exports', { bodyLimit: 1024 * 1024, schema: { operationId: 'create_export', summary: 'Begin an export', tags: ['query'], body: json(exportBody), response: jsonAnswer('The job', exportStatus, 202) }, ...RAW }, (request, reply) =>
     answer(reply, async (signal) => {
       const { project, format: name, of, filter, fields, sort, asOf } = parsed(exportBody, request.body);
       const format = formats.find((each) => each.name === name);
@@ -53,19 +55,20 @@ export const exportRoutes: FastifyPluginAsync<ExportRoutesOptions> = async (app,
       return jobs.add(format, { project, list, wanted });
     }),
   );
-  app.get('/v1/exports', { schema: { operationId: 'list_exports', summary: 'List exports', tags: ['query'], querystring: json(ofProject) }, ...RAW }, (request, reply) =>
+  app.get('/v1/exports', { schema: { operationId: 'list_exports', summary: 'List exports', tags: ['query'], querystring: json(ofProject), response: jsonAnswer('The jobs of the project', exportList) }, ...RAW }, (request, reply) =>
     answer(reply, async () => ({ exports: jobs.list(parsed(ofProject, request.query).project) })),
   );
-  app.get('/v1/exports/:id', { schema: one('get_export', 'The state of an export'), ...RAW }, (request, reply) =>
+  app.get('/v1/exports/:id', { schema: one('get_export', 'The state of an export', jsonAnswer('The job', exportStatus)), ...RAW }, (request, reply) =>
     answer(reply, async () => jobs.status(parsed(ofProject, request.query).project, parsed(params, request.params).id)),
   );
-  app.delete('/v1/exports/:id', { schema: one('delete_export', 'Cancel an export, or remove its file'), ...RAW }, (request, reply) =>
+  app.delete('/v1/exports/:id', { schema: one('delete_export', 'Cancel an export, or remove its file', jsonAnswer('Nothing is left of it', z.object({}))), ...RAW }, (request, reply) =>
     answer(reply, async () => {
       await jobs.remove(parsed(ofProject, request.query).project, parsed(params, request.params).id);
       return {};
     }),
   );
-  const fileSchema = { ...one('get_export_file', 'The file of an export, or one beside it; Range resumes it'), querystring: json(fileQuery) };
+  const file = answerForms('The file, in the media type of its format', { 'application/octet-stream': null });
+  const fileSchema = { ...one('get_export_file', 'The file of an export, or one beside it; Range resumes it', file), querystring: json(fileQuery) };
   app.get('/v1/exports/:id/file', { schema: fileSchema, ...RAW }, (request, reply) => {
     try {
       const { project, beside } = parsed(fileQuery, request.query);

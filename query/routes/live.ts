@@ -7,6 +7,7 @@ import type { LiveHub } from '../live/live-hub.ts';
 import { readTopic } from '../live/live-topic.ts';
 import { parsed } from '../operations/parsed.ts';
 import { logPosition } from '../positions/log-position.ts';
+import { answerForms } from './answers/answer-schema.ts';
 import { replyError } from './error-reply.ts';
 
 const MAX_TOPICS = 64;
@@ -23,8 +24,8 @@ const SCHEMA = {
   operationId: 'live',
   summary: 'Follow runs, rollouts, traces and feeds',
   tags: ['query'],
-  produces: ['text/event-stream'],
   querystring: z.toJSONSchema(liveQuery, { io: 'input', unrepresentable: 'any' }),
+  response: answerForms('Server-sent events, without end', { 'text/event-stream': null }),
 };
 
 /**

@@ -6,6 +6,8 @@ import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import { abortedWith } from '../operations/client-gone.ts';
 import { parsed } from '../operations/parsed.ts';
 import { MAX_VOCABULARY_BYTES, Vocabulary, VOCABULARY_MEDIA_TYPE, vocabularyHash } from '../vocabularies/vocabulary.ts';
+import { answerForms, jsonAnswer } from './answers/answer-schema.ts';
+import { vocabularyAdded, vocabularyPieces } from './answers/export-answers.ts';
 import { replyError } from './error-reply.ts';
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/, 'must be a sha256 in lower-case hexadecimal');
@@ -29,7 +31,7 @@ export const tokenizerRoutes: FastifyPluginAsync<{ readonly blobs: BlobStore }> 
   app.setErrorHandler((error, _request, reply) => replyError(reply, asOurs(error)));
   app.put(
     '/v1/tokenizers/:hash',
-    { bodyLimit: MAX_VOCABULARY_BYTES, schema: { operationId: 'put_tokenizer', summary: 'Register a vocabulary', tags: ['query'], params: json(params) } },
+    { bodyLimit: MAX_VOCABULARY_BYTES, schema: { operationId: 'put_tokenizer', summary: 'Register a vocabulary', tags: ['query'], params: json(params), response: jsonAnswer('It is stored', vocabularyAdded, 201) } },
     async (request, reply) => {
       const { hash: name } = parsed(params, request.params);
       const table = request.body;
@@ -44,7 +46,7 @@ export const tokenizerRoutes: FastifyPluginAsync<{ readonly blobs: BlobStore }> 
   );
   app.get(
     '/v1/tokenizers/:hash',
-    { schema: { operationId: 'get_tokenizer', summary: 'Read a vocabulary', tags: ['query'], params: json(params), querystring: json(tokenizerQuery) } },
+    { schema: { operationId: 'get_tokenizer', summary: 'Read a vocabulary', tags: ['query'], params: json(params), querystring: json(tokenizerQuery), response: answerForms('The table, or with `ids` these pieces', { 'application/json': vocabularyPieces, [VOCABULARY_MEDIA_TYPE]: null }) } },
     async (request, reply) => {
       const { hash: name } = parsed(params, request.params);
       const { ids } = parsed(tokenizerQuery, request.query);

@@ -13,9 +13,9 @@ export const position = z.string().meta({ description: 'The log position the ans
 /** A computed answer as it is sent: any of its numbers may be one that JSON lacks. */
 export type AsJson<T> = T extends number ? JsonFloat : T extends object ? { readonly [Key in keyof T]: AsJson<T[Key]> } : T;
 
-/** The response of a route, for its schema: nothing else is answered with 200. */
-export function jsonAnswer(description: string, schema: z.ZodType): object {
-  return { 200: { description, ...jsonSchema(schema) } };
+/** The response of a route, for its schema: nothing else is answered with that status. */
+export function jsonAnswer(description: string, schema: z.ZodType, status = 200): object {
+  return { [status]: { description, ...jsonSchema(schema) } };
 }
 
 /** One response in several forms, by media type; null is bytes. */
