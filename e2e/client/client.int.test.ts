@@ -1,12 +1,18 @@
 /** The typed client against a real server; every JSON answer it gets is held against the server's own document. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { ListError, listRows } from '../../client/list-rows.ts';
 import { connectClient, type TapedeckClient } from '../../client/tapedeck-client.ts';
 import { startServer, temporaryFolder, type TestServer } from '../server.ts';
 import { documentedFetch, type Document } from './documented.ts';
 
+const ROOT = join(import.meta.dirname, '../..');
+const DOCS = join(ROOT, 'docs/client.md');
 const TASKS = 6;
 const folder = temporaryFolder('api-client');
 let server: TestServer;
@@ -159,6 +165,33 @@ test('failures are values with a code', async () => {
   await assert.rejects(listRows(client, '/v1/rollouts', { sort: 'nothing' }).next(), (failure) => failure instanceof ListError && failure.status === 400);
   const gone = AbortSignal.abort(new Error('enough'));
   await assert.rejects(listRows(client, '/v1/runs', {}, gone).next(), /enough/);
+}); // prettier-ignore
+
+/** The package as programs get it: built, beside its one dependency. TAPEDECK_UPDATE_DOCS=1 writes what the examples print. */
+test('the examples of docs/client.md type-check against the built package and print what is written', async () => {
+  const place = join(folder.path, 'program');
+  const modules = join(ROOT, 'node_modules');
+  mkdirSync(join(place, 'node_modules/@tapedeck'), { recursive: true });
+  for (const name of ['openapi-fetch', 'openapi-typescript-helpers', '@types', 'undici-types']) symlinkSync(join(modules, name), join(place, 'node_modules', name));
+  const run = async (...args: string[]): Promise<string> => (await promisify(execFile)(process.execPath, args, { cwd: place, env: { ...process.env, TAPEDECK_URL: server.url } })).stdout;
+  await run(join(ROOT, 'client/build.ts'), '--out', join(place, 'node_modules/@tapedeck/client'));
+  let text = readFileSync(DOCS, 'utf8');
+  const blocks = [...text.matchAll(/```ts\n([\s\S]*?)```\n\n```text\n([\s\S]*?)```/g)];
+  assert.equal(blocks.length, 3);
+  writeFileSync(join(place, 'package.json'), '{"type": "module"}');
+  const files = blocks.map(([, script], at) => {
+    writeFileSync(join(place, `example-${at}.ts`), script as string);
+    return `example-${at}.ts`;
+  });
+  const compilerOptions = { noEmit: true, strict: true, module: 'nodenext', target: 'es2024', lib: ['es2024', 'dom'], types: ['node'] };
+  writeFileSync(join(place, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
+  await run(join(modules, '.bin/tsc'), '-p', place);
+  for (const [at, [whole, script, expected]] of blocks.entries()) {
+    const printed = await run('--disable-warning=ExperimentalWarning', files[at] as string);
+    if (process.env['TAPEDECK_UPDATE_DOCS'] === '1') text = text.replace(whole, () => `\`\`\`ts\n${script}\`\`\`\n\n\`\`\`text\n${printed}\`\`\``);
+    else assert.equal(printed, expected, files[at]);
+  }
+  if (process.env['TAPEDECK_UPDATE_DOCS'] === '1') writeFileSync(DOCS, text);
 }); // prettier-ignore
 
 test('all of it was as the document says', () => {
