@@ -44,7 +44,7 @@ export function apiTypesText({ paths }: ApiDocument): string {
     const operations = Object.entries(methods).filter(([, operation]) => isWanted(path, operation));
     return operations.length === 0 ? [] : [`${JSON.stringify(path)}: { ${pathMembers(types, operations)} }`];
   });
-  return `${HEAD}\n${types.declarations().join('\n')}\n\nexport type paths = {\n${wanted.toSorted().join(';\n')}\n};\n`;
+  return `${HEAD}\n${types.declarations().join('\n')}\n\nexport type paths = {\n${wanted.toSorted((a, b) => (a < b ? -1 : 1)).join(';\n')}\n};\n`;
 }
 
 function isWanted(path: string, { tags }: Operation): boolean {

@@ -18,7 +18,7 @@ export class SchemaTypes {
 
   /** Declarations of the types that have names. */
   declarations(): string[] {
-    return [...this.#named].toSorted().map(([name, type]) => `export type ${name} = ${type};`);
+    return [...this.#named].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([name, type]) => `export type ${name} = ${type};`);
   }
 
   /** The type as text. Bytes are `Blob`. Errors: a keyword that is not known; one title for two types. */

@@ -104,7 +104,19 @@ test('/docs/json is OpenAPI 3.1 with the schema of every event type, and its exa
   assert.equal(document.openapi, '3.1.0');
   assert.deepEqual(Object.keys(document.paths).toSorted(), ['/healthz', '/metrics', '/readyz', '/v1/events']);
   const operation = document.paths['/v1/events']?.['post'] as Operation;
-  assert.deepEqual(Object.keys(operation.responses).toSorted(), ['200', '400', '408', '409', '413', '415', '422', '429', '503', '504']);
+  assert.deepEqual(Object.keys(operation.responses).toSorted(), [
+    '200',
+    '400',
+    '408',
+    '409',
+    '413',
+    '415',
+    '422',
+    '429',
+    '503',
+    '504',
+    'default',
+  ]);
   const { content } = operation.requestBody;
   assert.deepEqual(Object.keys(content).toSorted(), ['application/cbor', 'application/json', 'application/x-ndjson']);
   const { schema, example } = content['application/json'] as { schema: { oneOf: { oneOf: { title: string }[] }[] }; example: object[] };
