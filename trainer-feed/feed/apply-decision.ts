@@ -164,11 +164,14 @@ function applyCut(event: EventOf<'batch.cut'>, offset: number, state: DecisionSt
   if ((previous ?? null) !== (linkOf(state, n - 1)?.batchId ?? null)) return IGNORED('chain_mismatch');
   const record = batchRecord(event, offset);
   const [again] = state.replay;
+  const groups = record.groups.map((at) => state.groups.get(state.readyAt.get(at) ?? ''));
   if (again !== undefined) {
     if (again.n !== n || again.batchId !== batchId) return IGNORED('chain_mismatch');
+    // the id covers the groups, and is not computed here: what is known of them must fit all the same
+    if (new Set(record.groups).size < groups.length || groups.some((group) => group?.cuts.includes(n) === false))
+      return IGNORED('chain_mismatch');
     state.replay.shift();
   } else {
-    const groups = record.groups.map((at) => state.groups.get(state.readyAt.get(at) ?? ''));
     const taken = new Set(groups);
     if (taken.size < groups.length || groups.some((group) => group === undefined || !isPooled(state, group))) return IGNORED('pool');
     for (const group of groups as GroupRecord[]) {
