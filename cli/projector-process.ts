@@ -21,17 +21,24 @@ import type { ProjectorMessage, ProjectorOrder } from './serve/projector-child.t
 
 /** Below the edge: an acknowledgement never waits for a block (p99 506 ms beside it, 59 ms with this). */
 const NICE = 10;
-const FLUSH_MS = 20_000;
+/** How long a block that is being stored has to be whole, and then what lags behind the blocks to be done. Nobody waits for a process to end as patiently as for it to rest. */
+const FINISH_MS = { end: 15_000, rest: 120_000 };
+const FLUSH_MS = { end: 20_000, rest: 120_000 };
 const STATE_EVERY_MS = 100;
 const FEEDS_EVERY_MS = 2_000;
 
 const stop = new AbortController();
-process.once('SIGTERM', () => stop.abort());
+/** Ends a block half stored. */
+const cut = new AbortController();
+/** At rest what lags behind the blocks is done to its end too. */
+let manner: 'end' | 'rest' = 'end';
+process.once('SIGTERM', () => end('end'));
 process.on('SIGINT', () => {}); // the terminal sends it to the whole group; the parent decides
 process.once('disconnect', () => process.exit(0));
-process.once('message', (order: ProjectorOrder) => {
+process.on('message', (order: ProjectorOrder) => {
+  if (order === 'rest') return end('rest');
   run(order).then(
-    () => process.exit(0),
+    () => process.exit(cut.signal.aborted ? 1 : 0),
     (error: unknown) => {
       tell({ log: `projector failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}` });
       process.exit(1);
@@ -39,11 +46,17 @@ process.once('message', (order: ProjectorOrder) => {
   );
 });
 
+function end(how: 'end' | 'rest'): void {
+  manner = how;
+  stop.abort();
+  setTimeout(() => cut.abort(), FINISH_MS[how]).unref();
+}
+
 function tell(message: ProjectorMessage): void {
   process.send?.(message);
 }
 
-async function run({ config, address }: ProjectorOrder): Promise<void> {
+async function run({ config, address }: Exclude<ProjectorOrder, 'rest'>): Promise<void> {
   setPriority(NICE);
   const clock = systemClock;
   const random = systemRandom;
@@ -66,11 +79,12 @@ async function run({ config, address }: ProjectorOrder): Promise<void> {
       reached: topic === 'events' ? reached : () => {},
       onState: topic === 'events' ? throttled((state) => tell({ state })) : throttled((feeds) => tell({ feeds })),
     });
-    await projector.run(stop.signal);
+    await projector.run(stop.signal, null, cut.signal);
     // summaries of the last blocks: nobody waits for them longer than this
-    const flush = AbortSignal.timeout(FLUSH_MS);
-    // the first answer may only say that work behind the last block was cut off by the stop
-    await after.idle(flush).catch(() => after.idle(flush));
+    const flush = AbortSignal.timeout(FLUSH_MS[manner]);
+    // the first answer may only say that work behind the last block failed
+    let more = await after.idle(flush).catch(() => after.idle(flush));
+    while (manner === 'rest' && more) more = await after.idle(flush);
     await log.close();
   };
   const projectFeeds = async (): Promise<void> => {

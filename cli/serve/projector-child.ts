@@ -6,12 +6,13 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import type { Clock } from '../../base/clock.ts';
+import { TapedeckError } from '../../base/errors.ts';
 import type { ProjectorState } from '../../store/columns/projector/state.ts';
 import type { Config } from '../config.ts';
 import type { ColumnsAddress } from './columns.ts';
 
-/** What the child is told at its start. */
-export type ProjectorOrder = { readonly config: Config; readonly address: ColumnsAddress };
+/** What the child is told at its start, and when it shall come to rest: to end once its present block is stored and nothing lags behind the blocks. */
+export type ProjectorOrder = { readonly config: Config; readonly address: ColumnsAddress } | 'rest';
 /** What the child tells. */
 export type ProjectorMessage = { readonly state: ProjectorState } | { readonly feeds: ProjectorState } | { readonly log: string };
 
@@ -22,7 +23,10 @@ export type ProjectorChild = {
   feeds(): ProjectorState | null;
   waitingFor(): string | null;
   pid(): number | null;
-  /** Ends the process after its present block and starts none until `resume`. */
+  /**
+   * Ends the process after a whole block, summaries and search included, and starts none until `resume`. Rejects with `store_unavailable` where it could not come to
+   * rest: part of a block may be stored.
+   */
   pause(): Promise<void>;
   resume(): void;
   close(): Promise<void>;
@@ -31,11 +35,12 @@ export type ProjectorChild = {
 const FIRST_WAIT_MS = 100;
 const MAX_WAIT_MS = 10_000;
 const LIVED_LONG_MS = 30_000;
-const STOP_GRACE_MS = 60_000;
+/** Longer than the process takes at most. */
+const GRACE_MS = { end: 60_000, rest: 300_000 };
 
 /** `after` holds the first start back: the schema must be in place, and known to this program. */
 export function startProjector(
-  order: ProjectorOrder,
+  order: Exclude<ProjectorOrder, 'rest'>,
   deps: { readonly clock: Clock; readonly logger: Logger; readonly after: Promise<void> },
 ): ProjectorChild {
   const { clock, logger, after } = deps;
@@ -45,7 +50,7 @@ export function startProjector(
   let feeds: ProjectorState | null = null;
   let lastExit: string | null = null;
   let gate: PromiseWithResolvers<void> | null = null;
-  let ended: Promise<unknown> = Promise.resolve();
+  let ended: Promise<Exit> = Promise.resolve([null, null]);
 
   const runOnce = async (): Promise<void> => {
     const started = fork(fileURLToPath(new URL('../projector-process.ts', import.meta.url)), [], {
@@ -58,7 +63,7 @@ export function startProjector(
       else if ('feeds' in message) ({ feeds } = message);
       else logger.info({ part: 'projector' }, message.log);
     });
-    started.send(order);
+    started.send(order satisfies ProjectorOrder);
     const exited = exit(started);
     ended = exited;
     const [code, signal] = await exited;
@@ -91,14 +96,16 @@ export function startProjector(
   };
   const running = keepRunning();
 
-  const end = async (): Promise<void> => {
+  const end = async (how: 'end' | 'rest'): Promise<Exit> => {
     const last = child;
-    if (last === null) return;
+    if (last === null) return [null, null];
     const gone = new AbortController();
-    last.kill('SIGTERM');
-    clock.sleep(STOP_GRACE_MS, gone.signal).then(() => last.kill('SIGKILL'), () => {}); // prettier-ignore
-    await ended;
+    if (how === 'rest') last.send('rest' satisfies ProjectorOrder);
+    else last.kill('SIGTERM');
+    clock.sleep(GRACE_MS[how], gone.signal).then(() => last.kill('SIGKILL'), () => {}); // prettier-ignore
+    const exited = await ended;
     gone.abort();
+    return exited;
   };
 
   return {
@@ -112,7 +119,12 @@ export function startProjector(
     pid: () => child?.pid ?? null,
     pause: async () => {
       gate ??= Promise.withResolvers<void>();
-      await end();
+      const [code] = await end('rest');
+      if (code !== 0)
+        throw new TapedeckError(
+          'store_unavailable',
+          'the projector did not come to rest after a whole block: try again when /readyz is well',
+        );
     },
     resume: () => {
       gate?.resolve();
@@ -121,7 +133,7 @@ export function startProjector(
     close: async () => {
       stop.abort();
       gate?.resolve();
-      await end();
+      await end('end');
       await running;
     },
   };
@@ -131,7 +143,9 @@ function aborted(signal: AbortSignal): Promise<false> {
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(false), { once: true }));
 }
 
-function exit(child: ChildProcess): Promise<[number | null, NodeJS.Signals | null]> {
+type Exit = readonly [code: number | null, signal: NodeJS.Signals | null];
+
+function exit(child: ChildProcess): Promise<Exit> {
   return new Promise((resolve) => {
     child.once('error', () => resolve([1, null]));
     child.once('exit', (code, signal) => resolve([code, signal]));

@@ -82,16 +82,17 @@ export class Projector {
   }
 
   /**
-   * Runs until the signal aborts (resolves), or until every partition has reached its offset in `until`. Rejects only on a fault of the program
-   * itself. May be run again, further.
+   * Runs until the signal aborts (resolves), or until every partition has reached its offset in `until`. A block that is being stored when the signal aborts is stored
+   * to its end, unless `cut` aborts too: then the store may hold part of a block that its ledger does not know, which the next start repeats. Rejects only on a fault of
+   * the program itself. May be run again, further.
    */
-  async run(signal: AbortSignal, until: readonly number[] | null = null): Promise<void> {
+  async run(signal: AbortSignal, until: readonly number[] | null = null, cut: AbortSignal = signal): Promise<void> {
     this.#until = until;
     this.#ahead = null;
     this.#last = nothingKnown();
     try {
       await this.#start(signal);
-      while (!signal.aborted && !this.#finished()) await this.#cycle(signal);
+      while (!signal.aborted && !this.#finished()) await this.#cycle(signal, cut);
     } catch (error) {
       if (!signal.aborted) throw error;
     } finally {
@@ -114,12 +115,17 @@ export class Projector {
     this.#state.moved(this.#positions, kept.map((p) => p.end)); // prettier-ignore
   }
 
-  async #cycle(signal: AbortSignal): Promise<void> {
+  async #cycle(signal: AbortSignal, cut: AbortSignal): Promise<void> {
     const read = await (this.#ahead ?? this.#nextBlock(signal));
     this.#ahead = null;
     if (read === null) return;
-    const { items, candidates, gathered, block } = read;
     this.#ahead = this.#readAhead(read, signal);
+    await this.#project(read, cut);
+  }
+
+  /** Stores one block, and does what follows it. */
+  async #project(read: BlockRead, signal: AbortSignal): Promise<void> {
+    const { items, candidates, gathered, block } = read;
     const started = this.#options.clock.monotonicMs();
     this.#state.phase('projecting');
     for (const { type, project, run } of candidates) if (type === 'run.deleted') this.#deletedRuns.add(runKey(project, run ?? ''));
