@@ -5,6 +5,7 @@ import { writeHead } from './cbor-encode.ts';
 import { MAJOR } from './cbor-head.ts';
 import { CLOSE_ARRAY, COMMA, jsonError, nextByte, OPEN_OBJECT, unexpected, type JsonCursor } from './json-cursor.ts';
 import { readDouble, readFloat32 } from './json-numbers.ts';
+import { takePlainFloats, takePlainIntegers } from './json-plain-numbers.ts';
 import { TAG_OF } from './typed-array-tags.ts';
 
 /** Reads `{"$float":…}` at the cursor; given by the transcoder, which knows objects. */
@@ -12,6 +13,7 @@ export type ReadFloatObject = (c: JsonCursor) => number;
 
 type StreamDtype = 'u8' | 'u32' | 'f32';
 const MAKE = { u8: Uint8Array, u32: Uint32Array, f32: Float32Array } as const;
+const MAX = { u8: 0xff, u32: 0xffff_ffff } as const;
 const FIRST_LENGTH = 4096;
 const KEEP_UP_TO = 1 << 18;
 /** Numbers as they are read, re-used between calls; one kind of array for all streams keeps the loop fast. One that grew huge is not kept. */
@@ -32,6 +34,9 @@ export function writeNumberStream(
   else {
     for (;;) {
       if (n === numbers.length) numbers = grown(numbers);
+      n = dtype === 'f32' ? takePlainFloats(c, numbers, n) : takePlainIntegers(c, numbers, n, MAX[dtype]);
+      if (n === numbers.length) continue;
+      // the last element, and what is not written plainly
       const first = nextByte(c);
       numbers[n++] = dtype === 'f32' ? readFloat(c, first, field, readFloatObject) : readUnsigned(c, first, field, dtype);
       const next = nextByte(c);
@@ -90,7 +95,7 @@ function shortInteger(c: JsonCursor): number {
 }
 
 function inRange(value: number, field: string, dtype: 'u8' | 'u32', at: number): number {
-  const max = dtype === 'u8' ? 0xff : 0xffff_ffff;
+  const max = MAX[dtype];
   if (value >= 0 && value <= max && Number.isInteger(value)) return value;
   throw jsonError('number_out_of_range', `${field} holds ${dtype}: integers from 0 to ${max}`, at);
 }

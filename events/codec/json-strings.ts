@@ -34,6 +34,11 @@ export function writeJsonString(c: JsonCursor, out: ByteWriter): void {
 /** Moves past the string at the cursor without looking at what is in it. */
 export function skipJsonString(c: JsonCursor): void {
   const { bytes, end } = c;
+  const quote = bytes.indexOf(QUOTE, c.at + 1);
+  if (quote > 0 && quote < end && bytes[quote - 1] !== BACKSLASH) {
+    c.at = quote + 1;
+    return;
+  }
   let p = c.at + 1;
   for (; p < end; p++) {
     const b = bytes[p];

@@ -255,6 +255,15 @@ test('the events of a JSON body', () => {
   for (const bad of ['', '  ', '1', '"a"', '[', '[{}', '[{}', '[{}}', '[{"a":"]', '[{}]x', '{}{}', '[,{}]', '[{},]', '[{"a":"\\"}]']) assert.equal(ranges(bad), 'invalid_json', bad); // prettier-ignore
 });
 
+test('an event is found whole whatever its strings end with, and every cut is noticed', () => {
+  const endings = ['', '\\\\', '\\"', '\\\\\\"', 'x\\\\', ']', '}', '\\u0022'];
+  const events = endings.map((end) => `{"k":"${'t'.repeat(40)}${end}","n":[${'10,'.repeat(9)}0,"${end}"]}`);
+  const body = `[${events.join(',')}]`;
+  assert.deepEqual(ranges(body), events);
+  for (const event of events) assert.equal(typeof JSON.parse(event), 'object');
+  for (let cut = 0; cut < body.length; cut++) assert.equal(ranges(body.slice(0, cut)), 'invalid_json', body.slice(0, cut));
+});
+
 test('the lines of an NDJSON body, blank ones skipped, a torn last one kept', () => {
   const body = Buffer.from('{"a":1}\r\n\n \t\n{"b":2}\n{"c":');
   assert.deepEqual(splitNdjson(body).map(({ start, end }) => body.toString('utf8', start, end).trim()), ['{"a":1}', '{"b":2}', '{"c":']); // prettier-ignore
