@@ -1,6 +1,17 @@
-/** A growing byte buffer. `take` hands the bytes out and starts anew; `view` shows them without copying (valid until the next write). */
+/** A buffer beyond this is let go when it has been far larger than needed for a while. */
+const LARGE_BYTES = 1024 * 1024;
+/** How fast a large need is forgotten: of twelve fillings a fifth is left. */
+const REMEMBERED = 7 / 8;
+const TOO_LARGE = 4;
+
+/**
+ * A growing byte buffer, kept over `clear` as long as fillings come that need it. `take` hands the bytes out and starts anew; `view` shows them without copying (valid
+ * until the next write).
+ */
 export class ByteWriter {
   #buffer: Buffer;
+  /** What the last fillings needed, the larger the longer remembered. */
+  #needed = 0;
   length = 0;
 
   constructor(initialBytes = 1024) {
@@ -44,6 +55,13 @@ export class ByteWriter {
   }
 
   clear(): void {
+    if (this.#buffer.length > LARGE_BYTES) this.#shrink();
     this.length = 0;
+  }
+
+  #shrink(): void {
+    this.#needed = Math.max(this.length, this.#needed * REMEMBERED);
+    if (this.#needed * TOO_LARGE > this.#buffer.length) return;
+    this.#buffer = Buffer.allocUnsafeSlow(Math.max(LARGE_BYTES, Math.ceil(2 * this.#needed)));
   }
 }

@@ -211,6 +211,14 @@ export function programEnvironment(own: Readonly<Record<string, string>>): NodeJ
   return { ...Object.fromEntries(kept), ...own };
 }
 
+/**
+ * The environment of the projector's process. Its buffers are large, grow and go: glibc learns from the first one that is freed to keep all up to 32 MB in one heap, which
+ * only shrinks from its end. With the threshold fixed, a large buffer that is let go is memory of the kernel again.
+ */
+export function projectorEnvironment(): NodeJS.ProcessEnv {
+  return { MALLOC_MMAP_THRESHOLD_: String(256 * 1024), ...process.env };
+}
+
 /** Variables of tests and tools that share the prefix. */
 const NOT_SETTINGS = new Set([
   'TAPEDECK_REQUIRE',

@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../base/clock.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import type { ProjectorState } from '../../store/columns/projector/state.ts';
-import type { Config } from '../config.ts';
+import { projectorEnvironment, type Config } from '../config.ts';
 import type { ColumnsAddress } from './columns.ts';
 
 /** What the child is told at its start, and when it shall come to rest: to end once its present block is stored and nothing lags behind the blocks. */
@@ -55,6 +55,7 @@ export function startProjector(
   const runOnce = async (): Promise<void> => {
     const started = fork(fileURLToPath(new URL('../projector-process.ts', import.meta.url)), [], {
       execArgv: ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=32'],
+      env: projectorEnvironment(),
       serialization: 'advanced',
     });
     child = started;

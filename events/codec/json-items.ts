@@ -75,7 +75,8 @@ function skipContainer(c: JsonCursor): void {
   const { bytes, end } = c;
   let depth = 0;
   for (let p = c.at; p < end; p++) {
-    while (p + 4 <= end && (isBracket(bytes, p) | isBracket(bytes, p + 1) | isBracket(bytes, p + 2) | isBracket(bytes, p + 3)) === 0) p += 4;
+    while (p + 4 <= end && (isBracket(bytes, p) | isBracket(bytes, p + 1) | isBracket(bytes, p + 2) | isBracket(bytes, p + 3)) === 0)
+      p += 4;
     if (p >= end) break;
     const b = bytes[p] as number;
     if (BRACKETS[b] === 0) continue;

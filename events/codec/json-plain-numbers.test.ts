@@ -22,7 +22,7 @@ const separator = fc.constantFrom(',', ', ', ' ,', ',\n ');
 /** Long enough behind the element that is looked at that it is not among the last bytes of the text. */
 const MORE = Array.from({ length: 20 }, () => '0');
 const digits = (min: number, max: number): fc.Arbitrary<string> =>
-  fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: min, maxLength: max });
+  fc.string({ unit: fc.constantFrom(...'0123456789'.split('')), minLength: min, maxLength: max });
 
 test('integers of a stream are those of JSON.parse, wherever they stand', () => {
   const plain = fc.oneof(fc.nat({ max: 9 }), fc.nat({ max: 300_000 }), fc.nat({ max: 0xffff_ffff })).map(String);
@@ -47,7 +47,7 @@ test('fractions of a stream are the float32 nearest to the double, for any numbe
     bits.setUint32(0, bits.getUint32(0) + 1);
     bits.setFloat64(0, (x + bits.getFloat32(0)) / 2);
     bits.setBigInt64(0, bits.getBigInt64(0) + BigInt(step));
-    return bits.getFloat64(0).toFixed(25);
+    return bits.getFloat64(0).toFixed(20);
   });
   const short = fc.float({ min: -9, max: 0, noNaN: true }).map((x) => (Number.isInteger(x) ? x.toFixed(1) : String(Math.fround(x))));
   const text = fc.oneof(fraction, middle, short, fc.constantFrom('-0.0', '0.0', '-0', '5', '1e-7', '-1.5E-3'));

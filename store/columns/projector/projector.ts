@@ -197,7 +197,9 @@ export class Projector {
       if (!(await this.#patiently('the log', signal, () => log.waitForAppend(this.#positions, wait, signal)))) return null;
     }
     await this.#fillUp(signal);
-    const read = await this.#read(this.#positions, this.#blocks[0], signal);
+    const [block, ahead] = this.#blocks;
+    ahead.clear(); // what it needed under load is let go in time
+    const read = await this.#read(this.#positions, block, signal);
     const { events, next } = read.gathered;
     return events === 0 && next.every((n, p) => n === this.#positions[p]) ? null : read;
   }
