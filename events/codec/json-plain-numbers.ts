@@ -18,7 +18,7 @@ const MORE_DIGITS = 5;
 const POWERS = Float64Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));
 
 /** Puts the integers from 0 to `max` at the cursor into `numbers` from `n` on, each with the comma behind it; returns how many are there then. */
-export function takePlainIntegers(c: JsonCursor, numbers: Float64Array, n: number, max: number): number {
+export function takePlainIntegers(c: JsonCursor, numbers: Uint8Array | Uint32Array | Float32Array, n: number, max: number): number {
   const { bytes } = c;
   const last = c.end - MAX_BYTES;
   let p = c.at;
@@ -45,7 +45,7 @@ export function takePlainIntegers(c: JsonCursor, numbers: Float64Array, n: numbe
 }
 
 /** The same for fractions with one digit before the point and no exponent, as the float32 nearest to the double nearest to them. */
-export function takePlainFloats(c: JsonCursor, numbers: Float64Array, n: number): number {
+export function takePlainFloats(c: JsonCursor, numbers: Uint8Array | Uint32Array | Float32Array, n: number): number {
   const { bytes } = c;
   const last = c.end - MAX_BYTES;
   let p = c.at;

@@ -1,6 +1,6 @@
 /** Token streams of JSON: an array of numbers, or base64 of the little-endian bytes, becomes one typed array. */
 import type { ByteWriter } from '../../base/byte-writer.ts';
-import type { Dtype } from '../packed-array.ts';
+import { DTYPES, type Dtype } from '../packed-array.ts';
 import { writeHead } from './cbor-encode.ts';
 import { MAJOR } from './cbor-head.ts';
 import { CLOSE_ARRAY, COMMA, jsonError, nextByte, OPEN_OBJECT, unexpected, type JsonCursor } from './json-cursor.ts';
@@ -12,12 +12,17 @@ import { TAG_OF } from './typed-array-tags.ts';
 export type ReadFloatObject = (c: JsonCursor) => number;
 
 type StreamDtype = 'u8' | 'u32' | 'f32';
+type StreamArray = Uint8Array<ArrayBuffer> | Uint32Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
 const MAKE = { u8: Uint8Array, u32: Uint32Array, f32: Float32Array } as const;
 const MAX = { u8: 0xff, u32: 0xffff_ffff } as const;
 const FIRST_LENGTH = 4096;
 const KEEP_UP_TO = 1 << 18;
-/** Numbers as they are read, re-used between calls; one kind of array for all streams keeps the loop fast. One that grew huge is not kept. */
-let kept = new Float64Array(FIRST_LENGTH);
+/** Elements as they are read, re-used between calls. Arrays that grew huge are not kept. */
+const kept: Record<StreamDtype, StreamArray> = {
+  u8: new Uint8Array(FIRST_LENGTH),
+  u32: new Uint32Array(FIRST_LENGTH),
+  f32: new Float32Array(FIRST_LENGTH),
+};
 
 /** Appends the array of numbers at the cursor (on its opening bracket) as a typed array; `field` names it in errors. Errors: `wrong_type`, `number_out_of_range`. */
 export function writeNumberStream(
@@ -27,13 +32,13 @@ export function writeNumberStream(
   out: ByteWriter,
   readFloatObject: ReadFloatObject,
 ): void {
-  let numbers = kept;
+  let numbers = kept[dtype];
   let n = 0;
   c.at++;
   if (nextByte(c) === CLOSE_ARRAY) c.at++;
   else {
     for (;;) {
-      if (n === numbers.length) numbers = grown(numbers);
+      if (n === numbers.length) numbers = grown(numbers, dtype);
       n = dtype === 'f32' ? takePlainFloats(c, numbers, n) : takePlainIntegers(c, numbers, n, MAX[dtype]);
       if (n === numbers.length) continue;
       // the last element, and what is not written plainly
@@ -45,14 +50,12 @@ export function writeNumberStream(
       if (next === CLOSE_ARRAY) break;
     }
   }
-  if (numbers.length <= KEEP_UP_TO) kept = numbers;
-  const elements = new MAKE[dtype](n);
-  elements.set(numbers.subarray(0, n));
-  writeTypedBytes(dtype, new Uint8Array(elements.buffer), out);
+  if (numbers.length <= KEEP_UP_TO) kept[dtype] = numbers;
+  writeTypedBytes(dtype, new Uint8Array(numbers.buffer, 0, n * DTYPES[dtype]), out);
 }
 
-function grown(full: Float64Array<ArrayBuffer>): Float64Array<ArrayBuffer> {
-  const larger = new Float64Array(full.length * 2);
+function grown(full: StreamArray, dtype: StreamDtype): StreamArray {
+  const larger = new MAKE[dtype](full.length * 2);
   larger.set(full);
   return larger;
 }
