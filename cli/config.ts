@@ -85,6 +85,9 @@ const settings = z.object({
     .regex(/^[a-zA-Z0-9_-]{1,64}$/)
     .optional()
     .meta({ description: 'Cluster name; unset = one node.' }),
+  clickhouseProjectUsers: flag
+    .prefault('true')
+    .meta({ description: 'On a ClickHouse server, queries run as a user of their project that Tapedeck makes (docs/security.md).' }),
   engineSlots: integer(2, 64).prefault('12').meta({ description: 'Queries the embedded engine runs at once.' }),
   blobs: z.enum(['directory', 's3']).prefault('directory').meta({ description: 'Where large values go.' }),
   s3Endpoint: z.url().optional().meta({ description: 'S3-compatible endpoint; unset = AWS.' }),

@@ -119,5 +119,12 @@ async function startEngineServer(data: string): Promise<{ child: ChildProcess; s
     if (text.includes('\n')) break;
   }
   const { url, user, password, pid } = JSON.parse(text) as { url: string; user: string; password: string; pid: number };
-  return { child, pid, settings: { TAPEDECK_CLICKHOUSE_URL: url, TAPEDECK_CLICKHOUSE_USER: user, TAPEDECK_CLICKHOUSE_PASSWORD: password } };
+  const settings = {
+    TAPEDECK_CLICKHOUSE_URL: url,
+    TAPEDECK_CLICKHOUSE_USER: user,
+    TAPEDECK_CLICKHOUSE_PASSWORD: password,
+    // the engine knows one user and makes no others
+    TAPEDECK_CLICKHOUSE_PROJECT_USERS: 'false',
+  };
+  return { child, pid, settings };
 }

@@ -11,14 +11,18 @@ import { migrate } from '../../migrations/migrate.ts';
 import { connectColumns } from '../../store/columns/clickhouse-http.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { startEngine, type Engine } from '../../store/columns/engine/supervise.ts';
+import { ProjectUsers } from '../../store/columns/project-users/project-users.ts';
 import type { ProjectOptions } from '../../store/columns/views/ensure-project.ts';
 import { paths, type Config } from '../config.ts';
+import { sqlLimits } from './sql-limits.ts';
 
 /** How to reach the store; crosses process borders. */
 export type ColumnsAddress = { readonly url: string; readonly user: string; readonly password: string; readonly database: string };
 
 export type Columns = {
   readonly store: ColumnStore;
+  /** For queries that people write: on a ClickHouse server they run as the user of their project. */
+  readonly asked: ColumnStore;
   readonly address: ColumnsAddress;
   /** Null when the tables are there and the store answers; else what is waited for. */
   waitingFor(signal: AbortSignal): Promise<string | null>;
@@ -47,14 +51,16 @@ export async function openColumns(config: Config, deps: Deps): Promise<Columns> 
     database: config.clickhouseDatabase,
   };
   const store = connectColumns({ ...address, clock: deps.clock, random: deps.random });
+  const users = engine === null ? projectUsers(config, store) : null;
   const stop = new AbortController();
   let pending: string | null = 'the column store starts';
   // the schema is made from a database that always exists
   const maker = connectColumns({ ...address, database: 'default', clock: deps.clock, random: deps.random });
-  const opened = openSchema(config, maker, deps, stop.signal, (text) => (pending = text)).then(() => maker.close());
+  const opened = openSchema(config, { maker, users }, deps, stop.signal, (text) => (pending = text)).then(() => maker.close());
   opened.catch(() => {}); // awaited by whoever needs it
   return {
     store,
+    asked: users ?? store,
     address,
     opened,
     waitingFor: async (signal) => {
@@ -73,6 +79,13 @@ export async function openColumns(config: Config, deps: Deps): Promise<Columns> 
   };
 }
 
+/** Null where queries run as the owner of the tables. */
+function projectUsers(config: Config, store: ColumnStore): ProjectUsers | null {
+  if (!config.clickhouseProjectUsers || !config.roles.includes('query')) return null;
+  const { database, cluster } = projectOptions(config);
+  return new ProjectUsers({ store, target: { database, cluster }, caps: sqlLimits(config), secret: config.clickhousePassword });
+}
+
 async function startEmbedded(config: Config, { clock, random, logger }: Deps): Promise<Engine> {
   return startEngine({
     dataDir: paths(config).engine,
@@ -86,13 +99,18 @@ async function startEmbedded(config: Config, { clock, random, logger }: Deps): P
 
 async function openSchema(
   config: Config,
-  store: ColumnStore,
+  stores: { readonly maker: ColumnStore; readonly users: ProjectUsers | null },
   deps: Deps,
   signal: AbortSignal,
   tell: (text: string | null) => void,
 ): Promise<void> {
   const { clock, random, logger } = deps;
-  const { from, to } = await retry(async () => migrate(store, { ...projectOptions(config), clock }), {
+  const make = async (): Promise<{ from: number; to: number }> => {
+    const moved = await migrate(stores.maker, { ...projectOptions(config), clock });
+    await stores.users?.prepare();
+    return moved;
+  };
+  const { from, to } = await retry(make, {
     clock,
     random,
     signal,

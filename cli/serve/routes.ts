@@ -23,7 +23,6 @@ import { exportRoutes } from '../../query/routes/exports.ts';
 import { tokenizerRoutes } from '../../query/routes/tokenizers.ts';
 import { traceRoutes } from '../../query/routes/traces.ts';
 import { sqlRoutes } from '../../query/routes/sql.ts';
-import { DEFAULT_SQL_LIMITS, type SqlLimits } from '../../query/sql/limits.ts';
 import { createQuerySlots } from '../../query/sql/query-slots.ts';
 import { createSqlRunner } from '../../query/sql/run-sql.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
@@ -36,6 +35,7 @@ import type { Rebuild } from '../../query/operations/rebuild.ts';
 import { projectOptions, type Columns } from './columns.ts';
 import { openExports } from './open-exports.ts';
 import type { ProjectorChild } from './projector-child.ts';
+import { sqlLimits } from './sql-limits.ts';
 
 type Parts = {
   readonly config: Config;
@@ -59,8 +59,9 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     const limits = sqlLimits(config);
     const slots = createQuerySlots(limits.concurrent);
     const ensure = async (project: string): Promise<void> => void (await ensureProject(store, project, projectOptions(config)));
-    await app.register(sqlRoutes, { run: createSqlRunner({ store, limits, slots }) });
-    await app.register(clickHouseRoutes, { store, limits, slots, ensureProject: ensure, clock: parts.clock, random: parts.random });
+    const asked = columns.asked;
+    await app.register(sqlRoutes, { run: createSqlRunner({ store: asked, limits, slots }) });
+    await app.register(clickHouseRoutes, { store: asked, limits, slots, ensureProject: ensure, clock: parts.clock, random: parts.random });
     await app.register(traceRoutes, { store });
     await app.register(analyticsRoutes, { store });
     await app.register(listRoutes, { store });
@@ -86,14 +87,4 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
   if (has('ingest')) await app.register(deadLetterRetryRoutes, { store, log });
   // the ingest plugin brings health routes of its own
   else await app.register(async (scope) => registerHealth(scope, { clock: parts.clock, registry: parts.registry, checks: parts.checks }));
-}
-
-function sqlLimits(config: Config): SqlLimits {
-  return {
-    ...DEFAULT_SQL_LIMITS,
-    timeoutMs: config.sqlTimeoutMs,
-    memoryBytes: config.sqlMaxMemory,
-    resultRows: config.sqlMaxRows,
-    resultBytes: config.sqlMaxBytes,
-  };
 }

@@ -15,7 +15,7 @@ import { answerError, asStoreError } from './clickhouse-http-errors.ts';
 import type { Inbox } from './clickhouse-http-inbox.ts';
 import { findInbox, throughInbox } from './clickhouse-http-inbox.ts';
 import { postBody } from './clickhouse-http-insert.ts';
-import type { ColumnStore, NativeBlock, QueryOptions, ResultStream } from './column-store.ts';
+import type { ColumnStore, Credentials, NativeBlock, QueryOptions, ResultStream } from './column-store.ts';
 
 export type ConnectOptions = {
   readonly url: string;
@@ -123,7 +123,7 @@ class HttpColumnStore implements ColumnStore {
       url.searchParams.set('query', `INSERT INTO ${table} (${names}) FORMAT Native`);
       url.searchParams.set('query_id', call.queryId);
       for (const [name, value] of Object.entries({ ...ONE_BLOCK_ONE_PART, ...call.settings })) url.searchParams.set(name, String(value));
-      const headers = { ...call.headers, authorization: this.#authorization() };
+      const headers = { ...call.headers, authorization: basicOf(options.credentials ?? this.#options) };
       const send = (body: readonly Uint8Array[], more = {}): Promise<void> =>
         postBody(url, body, { agent: this.#insertAgent, signal, headers: { ...headers, ...more } });
       const inbox = bytes < INBOX_FROM_BYTES ? null : await this.#findInbox(headers, signal);
@@ -197,6 +197,7 @@ class HttpColumnStore implements ColumnStore {
       abort_signal: signal,
       ignore_error_response: true,
       ...(options.params ? { query_params: { ...options.params } } : {}),
+      ...(options.credentials ? { auth: { username: options.credentials.user, password: options.credentials.password } } : {}),
     });
     if (result.http_status_code === undefined || result.http_status_code < 400) return result;
     throw answerError(await collect(result.stream), result.http_status_code, operation);
@@ -269,13 +270,13 @@ class HttpColumnStore implements ColumnStore {
     return uuidV7(this.#options.clock, this.#options.random);
   }
 
-  #authorization(): string {
-    return `Basic ${Buffer.from(`${this.#options.user}:${this.#options.password}`).toString('base64')}`;
-  }
-
   #assertOpen(): void {
     if (this.#closing.signal.aborted) throw new TapedeckError('closed', 'the connection to the column store is closed');
   }
+}
+
+function basicOf({ user, password }: Credentials): string {
+  return `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
 }
 
 function quoteName(name: string): string {

@@ -5,6 +5,8 @@
 /** Named parameters, bound by type in the SQL as `{name:Type}`; never pasted into the text. */
 export type SqlParams = Readonly<Record<string, unknown>>;
 
+export type Credentials = { readonly user: string; readonly password: string };
+
 export type QueryOptions = {
   readonly params?: SqlParams;
   readonly settings?: Readonly<Record<string, string | number>>;
@@ -13,6 +15,8 @@ export type QueryOptions = {
   /** Deadline of the whole query, also given to the engine as `max_execution_time`. */
   readonly timeoutMs?: number;
   readonly queryId?: string;
+  /** Asks as another user than that of the connection. */
+  readonly credentials?: Credentials;
 };
 
 /** The bytes of a block, in one piece or in several that follow each other. */
