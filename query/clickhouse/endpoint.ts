@@ -11,7 +11,7 @@ import { uuidV7 } from '../../base/uuid.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { boundaryOf, readForm } from '../../store/columns/engine/multipart.ts';
-import { createReply, type EngineFacts, type Summary } from '../../store/columns/engine/reply.ts';
+import { createReply, type EngineFacts, type Reply, type Summary } from '../../store/columns/engine/reply.ts';
 import { plainBody } from '../../store/columns/engine/request-body.ts';
 import { readRequest, type EngineRequest } from '../../store/columns/engine/request.ts';
 import { httpStatusOf, refusal, wireText } from '../../store/columns/engine/wire-error.ts';
@@ -158,8 +158,17 @@ async function answerQuery(asked: Asked, queryId: string, { request, response, g
   ports.running.set(name, gone);
   try {
     const facts = await ports.facts();
+    const replyIn = (format: string): Reply =>
+      createReply(response, {
+        request: wanted, facts, queryId, format, clock: ports.clock, stallMs: STALL_MS, gone: gone.signal,
+        exceptionTag: Buffer.from(ports.random.bytes(new Uint8Array(8))).toString('hex'),
+      }); // prettier-ignore
     const hello = helloAnswer(text, new URL(request.raw.url ?? '/', 'http://x').searchParams, facts);
-    if (hello !== null) return void response.setHeader('X-ClickHouse-Format', 'Native').end(hello);
+    if (hello !== null) {
+      const reply = replyIn('Native');
+      await reply.write(hello);
+      return void (await reply.end(summaryOf(null)));
+    }
     const answered = await ports.run({
       text,
       params: wanted.parameters,
@@ -171,10 +180,7 @@ async function answerQuery(asked: Asked, queryId: string, { request, response, g
       waitsForEnd: wanted.waitsForEnd,
       signal: gone.signal,
     });
-    const reply = createReply(response, {
-      request: wanted, facts, queryId, format: answered.format, clock: ports.clock, stallMs: STALL_MS, gone: gone.signal,
-      exceptionTag: Buffer.from(ports.random.bytes(new Uint8Array(8))).toString('hex'),
-    }); // prettier-ignore
+    const reply = replyIn(answered.format);
     try {
       for await (const chunk of answered.body) await reply.write(chunk);
     } catch (error) {
