@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { GenericContainer, Wait } from 'testcontainers';
 import { columnStoreContract } from '../../column-store.contract.ts';
+import { projectUsersContract } from '../../project-users/project-users.contract.ts';
 import type { Address } from '../engine-for-tests.ts';
 import { connectTo } from '../engine-for-tests.ts';
 import { conformance } from './conformance.ts';
@@ -26,7 +27,7 @@ async function findServer(): Promise<Server | { missing: string }> {
   }
   const password = randomUUID();
   const container = await new GenericContainer(IMAGE)
-    .withEnvironment({ CLICKHOUSE_PASSWORD: password })
+    .withEnvironment({ CLICKHOUSE_PASSWORD: password, CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT: '1' })
     .withExposedPorts(8123)
     .withWaitStrategy(Wait.forHttp('/ping', 8123))
     .start();
@@ -39,6 +40,7 @@ if ('missing' in server) {
   test('a ClickHouse server', { skip: server.missing }, () => {});
 } else {
   conformance('a ClickHouse server', async () => ({ ...server, close: async () => {} }));
+  projectUsersContract('a ClickHouse server', server);
   columnStoreContract('HTTP to a ClickHouse server', async () => {
     const database = `contract_${randomUUID().slice(0, 8)}`;
     const observer = connectTo(server);
