@@ -23,7 +23,13 @@ export async function jdbcDriver(): Promise<{ classPath: string } | { missing: s
 /** What the checks found: `ok` or what went wrong, by name. `server` may be written to; `views` is the read-only interface to the fixture's project. */
 export async function jdbcChecks(
   classPath: string,
-  { kind, host, database, user, password }: Record<'host' | 'database' | 'user' | 'password', string> & { readonly kind: 'server' | 'views' },
+  {
+    kind,
+    host,
+    database,
+    user,
+    password,
+  }: Record<'host' | 'database' | 'user' | 'password', string> & { readonly kind: 'server' | 'views' },
 ): Promise<ReadonlyMap<string, string>> {
   const { stdout } = await run('java', ['-cp', classPath, CHECKS, kind, `${host}/${database}`, user, password], { timeout: 240_000 });
   return new Map(stdout.trim().split('\n').map((line) => line.split('\t') as [string, string])); // prettier-ignore

@@ -121,7 +121,8 @@ test('and writes nothing', async () => {
     'GRANT SELECT ON tapedeck.* TO default',
   );
   const READONLY = 164;
-  for (const answer of answers) assert.ok('code' in answer && [READONLY, ACCESS_DENIED].includes(answer.code), JSON.stringify([answers.indexOf(answer), answer]));
+  for (const answer of answers)
+    assert.ok('code' in answer && [READONLY, ACCESS_DENIED].includes(answer.code), JSON.stringify([answers.indexOf(answer), answer]));
 });
 
 test('its queries may lower the bounds of the profile, and neither lift nor leave them', async () => {

@@ -14,7 +14,13 @@ test('the embedded engine: ClickHouse JDBC driver', { skip: 'missing' in driver 
   await store.command('CREATE DATABASE from_java');
   await store.close();
   const { user, password } = engine;
-  const found = await jdbcChecks(driver.classPath, { kind: 'server', host: new URL(engine.url).host, database: 'from_java', user, password });
+  const found = await jdbcChecks(driver.classPath, {
+    kind: 'server',
+    host: new URL(engine.url).host,
+    database: 'from_java',
+    user,
+    password,
+  });
   assert.equal(found.size, 11, String([...found.keys()]));
   for (const [name, outcome] of found) await t.test(name, () => assert.equal(outcome, 'ok'));
 });
