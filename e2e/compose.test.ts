@@ -172,6 +172,11 @@ test('the broker keeps what it acknowledged', () => {
   assert.ok(String(broker['KAFKA_ADVERTISED_LISTENERS']).endsWith(`//${role['TAPEDECK_KAFKA_BROKERS']}`));
 });
 
+test('the ClickHouse server lets Tapedeck make the users that queries run as', () => {
+  assert.equal(readConfig(environmentOf(compose.services['query'] as Service)).clickhouseProjectUsers, true);
+  assert.equal(compose.services['clickhouse']?.environment?.['CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT'], 1);
+});
+
 test('the ClickHouse server syncs what it stores, as the embedded engine does', () => {
   for (const setting of ['<fsync_after_insert>1<', '<fsync_part_directory>1<']) {
     assert.ok(ENGINE_CONFIG.includes(setting));
