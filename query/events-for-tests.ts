@@ -8,6 +8,7 @@ import { readEvent } from '../events/read-event.ts';
 import { migrate } from '../migrations/migrate.ts';
 import type { ColumnStore } from '../store/columns/column-store.ts';
 import { createBlock } from '../store/columns/projections/block.ts';
+import { ledger, NO_REASON } from '../store/columns/projections/ledger.ts';
 import { project } from '../store/columns/projections/project.ts';
 import { refreshSummaries } from '../store/columns/summaries.ts';
 import { ensureProject } from '../store/columns/views/ensure-project.ts';
@@ -42,7 +43,9 @@ export function eventWriter(store: ColumnStore): (drafts: readonly Draft[]) => P
       const slice = encodeEvent({ v: 1, id: uuidV7(systemClock, systemRandom), time: STARTED + offset, ...draft });
       const read = readEvent(slice);
       if (!read.ok) throw new Error(`${draft.type}: ${read.error.message}`);
-      project({ event: read.value, slice, topic: 'events', partition: 0, offset: offset++, hash: contentHash(slice) }, block);
+      const stored = { event: read.value, slice, topic: 'events', partition: 0, offset: offset++, hash: contentHash(slice) } as const;
+      project(stored, block);
+      ledger(stored, 'stored', NO_REASON, block);
     }
     for (const table of block.tables) {
       if (table.rows > 0) await store.insertNative(`${DATABASE}.${table.name}`, table.columnNames, table.encode());

@@ -13,7 +13,7 @@ function node(index: number, parent: number | null, role: string, text: string, 
 }
 
 const answer: TraceAnswer = {
-  project: 'default', run: 'demo', rollout: 'r1', trace: 't1', open: false,
+  project: 'default', run: 'demo', rollout: 'r1', trace: 't1', asOf: '9~', open: false,
   summary: {
     agent: 'solver', model: 'm-1', trainable: true, ok: true, stopCondition: 'answered', truncated: false, reward: 1.25, turns: 2, calls: 3,
     inputTokens: 120, outputTokens: 40, started: 0, ended: 9,
@@ -118,7 +118,7 @@ test('a chain of 100,000 nodes is drawn without recursion', () => {
 test('token streams: sampled tokens with their log-probability', () => {
   const lines = renderTokens(
     {
-      project: 'default', run: 'demo', rollout: 'r1', trace: 't1', leaf: 2, path: [0, 2], tokens: 5, sampledTokens: 2, encoding: 'arrays',
+      project: 'default', run: 'demo', rollout: 'r1', trace: 't1', asOf: '9~', leaf: 2, path: [0, 2], tokens: 5, sampledTokens: 2, encoding: 'arrays',
       ids: [1, 2, 3, 4, 5], mask: [0, 0, 0, 1, 1], logprobs: [-0.5, { $float: '-Infinity' }],
       segments: [{ node: 0, tokens: 2, sampledTokens: 0, logprobs: 0 }, { node: 2, tokens: 3, sampledTokens: 2, logprobs: 2 }],
     },

@@ -110,7 +110,8 @@ test('search, traces, graph windows, tokens, lineage and curves', async () => {
   assert.ok((skeleton?.byteLength ?? 0) > 100);
   const { data: lineage } = await client.GET('/v1/traces/{trace}/nodes/{index}/lineage', { params: { path: { ...path, index: 1 } } });
   assert.deepEqual([lineage?.tokens, lineage?.rows], [2, []]);
-  assert.deepEqual((await client.GET('/v1/lineage/steps/{step}', { params: { path: { step: 1 } } })).data, { batches: [] });
+  const { data: steps } = await client.GET('/v1/lineage/steps/{step}', { params: { path: { step: 1 }, query: { asOf: lineage?.asOf ?? '' } } });
+  assert.deepEqual(steps, { asOf: lineage?.asOf, batches: [] });
   const { data: curves } = await client.GET('/v1/curves', { params: { query: { of: 'rollouts', x: 'started', y: 'reward', by: 'run', points: 4 } } });
   assert.deepEqual(curves?.curves.map(({ by }) => by), ['run-a', 'run-b']); // prettier-ignore
 }); // prettier-ignore

@@ -1,6 +1,7 @@
 /** Finds the position that a request means. */
 import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
+import { storedEnds } from '../positions/read-position.ts';
 import { formatPosition, type AsOf, type Position } from './as-of.ts';
 
 export type ResolvedPosition = {
@@ -12,7 +13,7 @@ export type ResolvedPosition = {
   readonly settled: boolean;
 };
 
-/** Reads positions of one store. Partitions are few and never removed, so those once seen are remembered. */
+/** Reads positions of one store. */
 export type PositionReader = (asOf: AsOf, project: string, options: QueryOptions) => Promise<ResolvedPosition>;
 
 type Row = { readonly p: number; readonly o: string };
@@ -23,14 +24,8 @@ type Row = { readonly p: number; readonly o: string };
  * - a time: in each partition the records before the first one of the project whose own time is later. Records without a time cut nothing.
  */
 export function createPositionReader(store: ColumnStore): PositionReader {
-  const known = new Set<number>();
-  const ends = async (options: QueryOptions): Promise<Position> => {
-    const rows = await store.rows<Row>(endsSql([...known]), options);
-    for (const { p } of rows) known.add(p);
-    return new Map(rows.map(({ p, o }) => [p, Number(o)]));
-  };
   return async (asOf, project, options) => {
-    const stored = await ends(options);
+    const stored: Position = new Map([...(await storedEnds(store, options))].map(([partition, next]) => [partition, next - 1]));
     if (asOf.kind === 'latest') return { position: stored, settled: true };
     if (asOf.kind === 'position') {
       required(asOf.position, stored);
@@ -46,13 +41,6 @@ export function createPositionReader(store: ColumnStore): PositionReader {
     };
   };
 }
-
-/** The end of each known partition by one read in key order; other partitions, if any, by their few marks. */
-function endsSql(known: readonly number[]): string {
-  const ends = known.map((p) => `SELECT * FROM (SELECT _partition AS p, _offset AS o FROM log_index WHERE _partition = ${p} ORDER BY _partition DESC, _offset DESC LIMIT 1)`);
-  const rest = `SELECT _partition AS p, max(_offset) AS o FROM log_index${known.length === 0 ? '' : ` WHERE _partition NOT IN (${known.join(',')})`} GROUP BY p`;
-  return [...ends, rest].join(' UNION ALL ');
-} // prettier-ignore
 
 function firstLaterSql(partitions: readonly number[], micros: number): string {
   const time = `fromUnixTimestamp64Micro(toInt64(${micros}), 'UTC')`;

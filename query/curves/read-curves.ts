@@ -7,10 +7,10 @@ import type { ColumnStore, QueryOptions } from '../../store/columns/column-store
 import type { AsOfRequest } from '../lists/as-of.ts';
 import type { Field } from '../lists/field.ts';
 import type { Filter } from '../lists/filter.ts';
-import { asOfPosition, SETTINGS, TIMEOUT_MS, type WantedPosition } from '../lists/read-list.ts';
+import { asOfPosition, SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
 import type { Resource } from '../lists/resource.ts';
 import { statementOf } from '../lists/statement.ts';
-import { positionText } from '../positions/log-position.ts';
+import { positionText, type WantedPosition } from '../positions/log-position.ts';
 import { storedFloat } from '../traces/json-float.ts';
 import type { JsonFloat } from '../traces/trace-answer.ts';
 

@@ -1,6 +1,6 @@
 /** What an export format is. Formats of other lanes are handed in by whoever wires the server. */
 import type { ListRequest } from '../lists/list-request.ts';
-import type { WantedPosition } from '../lists/read-list.ts';
+import type { WantedPosition } from '../positions/log-position.ts';
 
 export type ExportRequest = {
   readonly project: string;

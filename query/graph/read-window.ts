@@ -1,5 +1,6 @@
 /** A window of a trace's graph with the bodies of its nodes, cut to a preview. */
 import type { ColumnStore } from '../../store/columns/column-store.ts';
+import { positionText } from '../positions/log-position.ts';
 import { buildForest, type Forest } from '../traces/graph.ts';
 import { locateTrace, noNode, optionsOf, readSkeleton, type TraceRequest } from '../traces/read-trace.ts';
 import { NODES_OF } from '../traces/trace-queries.ts';
@@ -21,6 +22,8 @@ export type GraphAnswer = {
   readonly run: string;
   readonly rollout: string;
   readonly trace: string;
+  /** The log position the answer is true of: asked again with it as `asOf` it stays the same for ever, until the run is deleted. */
+  readonly asOf: string;
   /** Nodes of the whole trace. */
   readonly size: number;
   /** Ascending by index; with `children`, how many each has in the whole trace. */
@@ -44,6 +47,7 @@ export async function readGraphWindow(store: ColumnStore, request: GraphRequest)
     project: request.project,
     ...place,
     trace: request.trace,
+    asOf: positionText(request.position),
     size: forest.skeleton.index.length,
     nodes: rows.map((row) => ({ ...nodeOf(row, request.chars), children: children.get(row.index) ?? 0 })),
     next,

@@ -4,12 +4,16 @@ import type { ColumnStore, QueryOptions, SqlParams } from '../../store/columns/c
 import { viewSelect, type View } from '../../store/columns/views/view.ts';
 import { batches, batchRows } from '../../store/columns/views/trainer-views.ts';
 import { SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
+import { BOUND_FACTS, boundFacts } from '../positions/before-position.ts';
+import { positionText, type LogPosition } from '../positions/log-position.ts';
 import { buildForest, pathTo, rowOf, type Forest } from '../traces/graph.ts';
-import { locateTrace, noNode, readSkeleton } from '../traces/read-trace.ts';
+import { locateTrace, noNode, readSkeleton, type TraceRequest } from '../traces/read-trace.ts';
 import { rowEntry, type LineageRow, type StoredRow } from './lineage-row.ts';
 
-type Asked = { readonly project: string; readonly signal: AbortSignal };
-export type StepLineage = {
+type Asked = { readonly project: string; readonly position: LogPosition; readonly signal: AbortSignal };
+/** The log position an answer is true of: asked again with it as `asOf` it stays the same for ever, until the run is deleted. */
+type Answered = { readonly asOf: string };
+export type StepLineage = Answered & {
   readonly batches: readonly {
     readonly run: string | null;
     readonly feed: string;
@@ -30,7 +34,7 @@ export type StepLineage = {
     readonly agrees: boolean | null;
   }[];
 };
-export type RowLineage = {
+export type RowLineage = Answered & {
   readonly row: LineageRow;
   /** Nodes from the root to the leaf with the range of tokens of each in the row; a row that was cut short ends inside a node. */
   readonly nodes: readonly { readonly node: number; readonly from: number; readonly to: number; readonly whole: boolean }[];
@@ -38,7 +42,7 @@ export type RowLineage = {
   readonly branchTokens: number;
   readonly agrees: boolean;
 };
-export type NodeLineage = {
+export type NodeLineage = Answered & {
   readonly run: string;
   readonly rollout: string;
   readonly trace: string;
@@ -51,16 +55,16 @@ export type NodeLineage = {
 const MAX_ROWS = 10_000;
 
 function relation(view: View): string {
-  return `(${viewSelect(view, { db: '', project: '{project:String}' })})`;
+  return `(${viewSelect(view, BOUND_FACTS)})`;
 }
 
 /** What a step trained on: the batches that were committed for it, abandoned ones included. */
 export async function readStep(
   store: ColumnStore,
-  { project, step, run, feed, signal }: Asked & { readonly step: number; readonly run?: string | undefined; readonly feed?: string | undefined },
+  { step, run, feed, ...asked }: Asked & { readonly step: number; readonly run?: string | undefined; readonly feed?: string | undefined },
 ): Promise<StepLineage> {
   const where = ['step = {step:UInt64}', ...(run === undefined ? [] : ['run = {run:String}']), ...(feed === undefined ? [] : ['feed = {feed:String}'])];
-  const params = { project, step, ...(run === undefined ? {} : { run }), ...(feed === undefined ? {} : { feed }) };
+  const params = { step, ...(run === undefined ? {} : { run }), ...(feed === undefined ? {} : { feed }) };
   const of = `SELECT run, feed, timeline, n, batch_id, step, committed, abandoned, data FROM ${relation(batches)} WHERE ${where.join(' AND ')}`;
   const counts = `SELECT feed, timeline, n, count() AS row_count, uniqExact(run, rollout) AS rollout_count, uniqExact(run, rollout, trace) AS trace_count, sum(seq_len) AS token_count, sum(trained) AS trained_count FROM ${relation(batchRows)} WHERE step = {step:UInt64} GROUP BY feed, timeline, n`;
   type Row = { run: string | null; feed: string; timeline: string; n: string; batch_id: string | null; step: string | null; abandoned: boolean; at_cut: string | null; row_count: string | null; rollout_count: string | null; trace_count: string | null; token_count: string | null; trained_count: string | null };
@@ -71,9 +75,10 @@ export async function readStep(
       `r.row_count AS row_count, r.rollout_count AS rollout_count, r.trace_count AS trace_count, r.token_count AS token_count, r.trained_count AS trained_count ` +
       `FROM (${of}) AS b LEFT JOIN (${counts}) AS r ON b.feed = r.feed AND b.timeline = r.timeline AND b.n = r.n ORDER BY feed, timeline, n`,
     params,
-    signal,
+    asked,
   );
   return {
+    asOf: positionText(asked.position),
     batches: rows.map((row) => ({
       run: row.run, feed: row.feed, timeline: row.timeline, n: row.n, batchId: row.batch_id, step: row.step, abandoned: row.abandoned,
       rows: row.row_count ?? '0', rollouts: row.rollout_count ?? '0', traces: row.trace_count ?? '0', tokens: row.token_count ?? '0', trained: row.trained_count ?? '0',
@@ -85,24 +90,24 @@ export async function readStep(
 /** Which tokens of which nodes a row is made of. Errors: `not_found`; `bad_request` where several batches hold the row. */
 export async function readRow(
   store: ColumnStore,
-  { project, rowId, feed, timeline, n, signal }: Asked & { readonly rowId: string; readonly feed?: string | undefined; readonly timeline?: number | undefined; readonly n?: number | undefined },
+  { rowId, feed, timeline, n, ...asked }: Asked & { readonly rowId: string; readonly feed?: string | undefined; readonly timeline?: number | undefined; readonly n?: number | undefined },
 ): Promise<RowLineage> {
   const given = { feed, timeline, n };
   const where = ['row_id = {row:String}', ...(feed === undefined ? [] : ['feed = {feed:String}']), ...(timeline === undefined ? [] : ['timeline = {timeline:UInt64}']), ...(n === undefined ? [] : ['n = {n:UInt64}'])];
-  const params = { project, row: rowId, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
-  const rows = await ask<StoredRow>(store, `SELECT * FROM ${relation(batchRows)} WHERE ${where.join(' AND ')} ORDER BY feed, timeline, n LIMIT 20`, params, signal);
+  const params = { row: rowId, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+  const rows = await ask<StoredRow>(store, `SELECT * FROM ${relation(batchRows)} WHERE ${where.join(' AND ')} ORDER BY feed, timeline, n LIMIT 20`, params, asked);
   const [row, ...others] = rows;
-  if (row === undefined) throw new TapedeckError('not_found', `there is no row ${JSON.stringify(rowId)} in a batch of the project ${JSON.stringify(project)}`);
+  if (row === undefined) throw new TapedeckError('not_found', `there is no row ${JSON.stringify(rowId)} in a batch of the project ${JSON.stringify(asked.project)}`);
   if (others.length > 0) {
     throw new TapedeckError('bad_request', 'several batches hold that row: name feed, timeline and n', { details: { batches: rows.map((each) => ({ feed: each.feed, timeline: each.timeline, n: each.n })) } });
   }
-  const forest = await forestOf(store, { project, trace: row.trace, run: row.run ?? undefined, signal });
+  const forest = await forestOf(store, { ...asked, trace: row.trace, run: row.run ?? undefined });
   const ranges = rangesOf(forest, row.leaf);
   if (ranges === undefined) throw noNode(row.trace, row.leaf, forest);
   const branchTokens = ranges.at(-1)?.to ?? 0;
   const length = row.seq_len === null ? branchTokens : Number(row.seq_len);
   const nodes = ranges.filter((range) => range.from < length || range.from === range.to).map(({ node, from, to }) => ({ node, from, to: Math.min(to, length), whole: to <= length }));
-  return { row: rowEntry(row), nodes, branchTokens, agrees: length <= branchTokens };
+  return { asOf: positionText(asked.position), row: rowEntry(row), nodes, branchTokens, agrees: length <= branchTokens };
 } // prettier-ignore
 
 /** Which steps trained a node, as which tokens of which rows. Errors: `not_found`, `bad_request` (ambiguous id), `result_too_large`. */
@@ -110,7 +115,7 @@ export async function readNode(
   store: ColumnStore,
   request: Asked & { readonly trace: string; readonly run?: string | undefined; readonly node: number },
 ): Promise<NodeLineage> {
-  const { project, trace, node, signal } = request;
+  const { trace, node } = request;
   const place = await locateTrace(store, request);
   const forest = buildForest(await readSkeleton(store, request, place));
   const at = rowOf(forest.skeleton.index, node);
@@ -118,8 +123,8 @@ export async function readNode(
   const rows = await ask<StoredRow>(
     store,
     `SELECT * FROM ${relation(batchRows)} WHERE run = {run:String} AND rollout = {rollout:String} AND trace = {trace:String} ORDER BY feed, timeline, n, row_id LIMIT {most:UInt32}`,
-    { project, ...place, trace, most: MAX_ROWS + 1 },
-    signal,
+    { ...place, trace, most: MAX_ROWS + 1 },
+    request,
   );
   if (rows.length > MAX_ROWS) throw new TapedeckError('result_too_large', `more than ${MAX_ROWS} rows were cut from this trace: list them with /v1/batch_rows`);
   const found = rows.flatMap((row) => {
@@ -128,13 +133,10 @@ export async function readNode(
     const end = row.seq_len === null ? range.to : Math.min(range.to, Number(row.seq_len));
     return [{ ...rowEntry(row), from: Math.min(range.from, end), to: end }];
   });
-  return { ...place, trace, node, tokens: forest.skeleton.tokens[at] as number, rows: found };
+  return { asOf: positionText(request.position), ...place, trace, node, tokens: forest.skeleton.tokens[at] as number, rows: found };
 } // prettier-ignore
 
-async function forestOf(
-  store: ColumnStore,
-  request: { project: string; trace: string; run: string | undefined; signal: AbortSignal },
-): Promise<Forest> {
+async function forestOf(store: ColumnStore, request: TraceRequest): Promise<Forest> {
   return buildForest(await readSkeleton(store, request, await locateTrace(store, request)));
 }
 
@@ -149,7 +151,12 @@ function rangesOf(forest: Forest, leaf: number): Range[] | undefined {
   });
 }
 
-async function ask<T>(store: ColumnStore, sql: string, params: SqlParams, signal: AbortSignal): Promise<T[]> {
-  const options: QueryOptions = { params, signal, timeoutMs: TIMEOUT_MS, settings: { ...SETTINGS, join_use_nulls: 1 } };
+async function ask<T>(store: ColumnStore, sql: string, params: SqlParams, { project, position, signal }: Asked): Promise<T[]> {
+  const options: QueryOptions = {
+    params: { ...boundFacts(project, position), ...params },
+    signal,
+    timeoutMs: TIMEOUT_MS,
+    settings: { ...SETTINGS, join_use_nulls: 1 },
+  };
   return store.rows<T>(sql, options);
 }

@@ -11,14 +11,20 @@ import { rolloutSummaryAsOf, traceSummaryAsOf } from '../../store/columns/summar
 import { rolloutSummary } from '../../store/columns/tables/rollout-summary.ts';
 import { traceSummary } from '../../store/columns/tables/trace-summary.ts';
 import type { ViewSource } from '../../store/columns/views/view.ts';
+import { beforeSql } from '../positions/before-position.ts';
 import { earlier, eventsBefore, later, type LogPosition } from '../positions/log-position.ts';
 import type { Params } from './sql-params.ts';
+
+/** Where one rollout is. */
+export type RolloutPlace = { readonly run: string; readonly rollout: string };
 
 export type AsOfRequest = {
   readonly project: string;
   readonly position: LogPosition;
   /** Up to where the summaries were refreshed when the query was begun. */
   readonly summarised: LogPosition;
+  /** The only rollout whose summaries are read; absent: any. */
+  readonly rollout?: RolloutPlace;
 };
 
 /** The views of a project as of a position, for `viewSelect`. */
@@ -26,13 +32,12 @@ export function sourceAsOf(request: AsOfRequest, params: Params): ViewSource {
   const project = params.add(request.project, 'String');
   const events = params.add([...request.position.events], 'Array(UInt64)');
   const feeds = params.add([...request.position.feeds], 'Array(UInt64)');
-  const before = (t: string): string =>
-    `${t}_offset < if(${t}_partition < ${FEEDS_PARTITION_BASE}, arrayElement(${events}, ${t}_partition + 1), arrayElement(${feeds}, ${t}_partition - ${FEEDS_PARTITION_BASE - 1}))`;
+  const before = beforeSql(events, feeds);
   const { from, to } = doubtful(request);
   const stretch = stretchSql(from, to, params);
   const facts = { db: '', project, before };
   if (stretch === null) return facts;
-  const touched = touchedSql(project, stretch);
+  const touched = touchedSql(project, stretch, request.rollout, params);
   const asOf = { db: '', before: before(''), touched };
   return {
     ...facts,
@@ -59,7 +64,7 @@ function doubtful({ position, summarised }: AsOfRequest): { from: LogPosition; t
 export async function hasLeaked(store: ColumnStore, request: AsOfRequest, params: Params, options: QueryOptions): Promise<boolean> {
   const { to } = doubtful(request);
   const project = params.add(request.project, 'String');
-  const touched = touchedSql(project, stretchSql(to, null, params) ?? 'false');
+  const touched = touchedSql(project, stretchSql(to, null, params) ?? 'false', request.rollout, params);
   const version = params.add(eventsBefore(to), 'UInt64');
   const rows = await store.rows<{ found: number }>(
     `SELECT 1 AS found FROM rollout_summary WHERE project = ${project} AND _version > ${version} AND (run, rollout) IN (SELECT run, rollout FROM (${touched})) LIMIT 1`,
@@ -68,9 +73,10 @@ export async function hasLeaked(store: ColumnStore, request: AsOfRequest, params
   return rows.length > 0;
 }
 
-function touchedSql(project: string, stretch: string): string {
-  return `SELECT DISTINCT project, run, rollout FROM log_index WHERE (${stretch}) AND project = ${project} AND run != '' AND rollout != '' AND status = 'stored'`;
-}
+function touchedSql(project: string, stretch: string, only: RolloutPlace | undefined, params: Params): string {
+  const which = only === undefined ? "run != '' AND rollout != ''" : `run = ${params.add(only.run, 'String')} AND rollout = ${params.add(only.rollout, 'String')}`;
+  return `SELECT DISTINCT project, run, rollout FROM log_index WHERE (${stretch}) AND project = ${project} AND ${which} AND status = 'stored'`;
+} // prettier-ignore
 
 /** Records of the events topic from one position to another, or to the end; null when there are none. Written so that the primary key of `log_index` serves. */
 function stretchSql(from: LogPosition, to: LogPosition | null, params: Params): string | null {

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { TapedeckError } from '../../base/errors.ts';
-import { logPosition, positionText, type LogPosition } from '../positions/log-position.ts';
+import { logPosition, positionText, type LogPosition, type WantedPosition } from '../positions/log-position.ts';
 import type { KeyValue } from './sort.ts';
 
 /** What a cursor is bound to, by name. */
@@ -46,6 +46,14 @@ export function readCursor(text: string, identity: QueryIdentity, keys: number):
   }
   if (k.length !== keys) throw refused('this is no cursor of a list; begin again without one');
   return { position: p, after: k };
+}
+
+/** A later page is read at the position of the first: `asOf` may repeat that, and say nothing else. Errors: `invalid_cursor`. */
+export function positionOfPage(cursor: Cursor | null, wanted: WantedPosition): WantedPosition {
+  if (cursor === null) return wanted;
+  const position = positionText(cursor.position);
+  if (wanted === null || (wanted !== 'latest' && positionText(wanted) === position)) return cursor.position;
+  throw refused(`the cursor is of a list as of ${position}: leave asOf out, or name that position`);
 }
 
 function decoded(text: string): unknown {

@@ -1,10 +1,11 @@
 /** Answers a list as of one log position: the page, how many there are, rank markers, histograms. */
 import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
-import { positionText, type LogPosition } from '../positions/log-position.ts';
+import { positionText, type WantedPosition } from '../positions/log-position.ts';
 import { storedPosition, summarisedPosition } from '../positions/read-position.ts';
-import { hasLeaked, type AsOfRequest } from './as-of.ts';
+import { hasLeaked, type AsOfRequest, type RolloutPlace } from './as-of.ts';
 import { readHistograms, type Histogram } from './histograms.ts';
+import { positionOfPage } from './cursor.ts';
 import { cursorAfter, type ListRequest } from './list-request.ts';
 import { readMarkers, type Markers } from './markers.ts';
 import { fieldColumns, rowOf } from './row-json.ts';
@@ -24,9 +25,6 @@ export type ListAnswer = {
   readonly histograms?: Readonly<Record<string, Histogram>>;
 };
 
-/** `latest`: everything stored; null: everything summarised, or stored where no summaries are read. */
-export type WantedPosition = LogPosition | 'latest' | null;
-
 export const TIMEOUT_MS = 30_000;
 export const SETTINGS = { max_memory_usage: 2 * 1024 ** 3, max_result_bytes: 256 * 1024 * 1024, readonly: 2 };
 /** Counts go up to here unless all are asked for. */
@@ -36,7 +34,7 @@ const MAX_TRIES = 12;
 /** Errors: those of the store; `overloaded` when summaries were refreshed under the query again and again. */
 export async function readList(store: ColumnStore, request: ListRequest, wanted: WantedPosition, signal: AbortSignal): Promise<ListAnswer> {
   const options: QueryOptions = { signal, timeoutMs: TIMEOUT_MS, settings: SETTINGS };
-  return asOfPosition(store, { project: request.project, isSummary: readsSummaries(request), wanted: request.cursor?.position ?? wanted, options }, (asOf) => answerAt(store, request, asOf, options)); // prettier-ignore
+  return asOfPosition(store, { project: request.project, isSummary: readsSummaries(request), wanted: positionOfPage(request.cursor, wanted), options }, (asOf) => answerAt(store, request, asOf, options)); // prettier-ignore
 }
 
 type Positioned = {
@@ -44,15 +42,17 @@ type Positioned = {
   readonly isSummary: boolean;
   readonly wanted: WantedPosition;
   readonly options: QueryOptions;
+  /** The only rollout whose summaries the query reads; absent: any. */
+  readonly rollout?: RolloutPlace;
 };
 
-/** Runs a query at a position, again where summaries moved under it. */
-export async function asOfPosition<T>(store: ColumnStore, { project, isSummary, wanted, options }: Positioned, work: (asOf: AsOfRequest) => Promise<T>): Promise<T> {
+/** Runs a query at a position, again where summaries moved under it. `wanted` null: everything summarised, or stored where no summaries are read. */
+export async function asOfPosition<T>(store: ColumnStore, { project, isSummary, wanted, options, rollout }: Positioned, work: (asOf: AsOfRequest) => Promise<T>): Promise<T> {
   const latest = wanted === 'latest' || (wanted === null && !isSummary) ? await storedPosition(store, options) : null;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const summarised = isSummary ? await summarisedPosition(store, options) : { events: [], feeds: [] };
     const position = latest ?? (wanted === null || wanted === 'latest' ? summarised : wanted);
-    const asOf = { project, position, summarised: isSummary ? summarised : position };
+    const asOf = { project, position, summarised: isSummary ? summarised : position, ...(rollout === undefined ? {} : { rollout }) };
     const answer = await work(asOf);
     if (!isSummary || !(await hasLeaked(store, asOf, new Params(), options))) return answer;
   }

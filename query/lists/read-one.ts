@@ -1,11 +1,11 @@
 /** Fetches one row of a resource by its id. */
 import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
-import { positionText } from '../positions/log-position.ts';
+import { positionText, type WantedPosition } from '../positions/log-position.ts';
 import type { Filter } from './filter.ts';
 import { findField, readFilter } from './filter.ts';
 import { narrowed } from './narrow.ts';
-import { asOfPosition, SETTINGS, TIMEOUT_MS, type WantedPosition } from './read-list.ts';
+import { asOfPosition, SETTINGS, TIMEOUT_MS } from './read-list.ts';
 import type { Resource } from './resource.ts';
 import { fieldColumns, rowOf } from './row-json.ts';
 import { orderSql, readSort } from './sort.ts';

@@ -6,6 +6,9 @@ import { z } from 'zod';
 
 export type LogPosition = { readonly events: readonly number[]; readonly feeds: readonly number[] };
 
+/** `latest`: everything stored; null: the newest state that is complete for the question. */
+export type WantedPosition = LogPosition | 'latest' | null;
+
 const TEXT = /^(\d{1,16}(\.\d{1,16})*)?~(\d{1,16}(\.\d{1,16})*)?$/;
 const MAX_PARTITIONS = 1024;
 
@@ -47,4 +50,10 @@ export function earlier(a: LogPosition, b: LogPosition): LogPosition {
 /** What either holds. */
 export function later(a: LogPosition, b: LogPosition): LogPosition {
   return { events: pairwise(a.events, b.events, Math.max), feeds: pairwise(a.feeds, b.feeds, Math.max) };
+}
+
+/** Whether `a` holds anything that `b` does not. */
+export function aheadOf(a: LogPosition, b: LogPosition): boolean {
+  const isAhead = (x: readonly number[], y: readonly number[]): boolean => x.some((next, partition) => next > (y[partition] ?? 0));
+  return isAhead(a.events, b.events) || isAhead(a.feeds, b.feeds);
 }

@@ -7,7 +7,6 @@ import { answerJson } from '../analytics/answer-json.ts';
 import type { AsOf } from '../analytics/as-of.ts';
 import { createPositionReader } from '../analytics/log-position.ts';
 import { openReader, type Reader } from '../analytics/reader.ts';
-import { otherAnswer } from './answers/analytics-answers.ts';
 import { jsonAnswer } from './answers/answer-schema.ts';
 import { badRequest, replyError } from './error-reply.ts';
 
@@ -21,13 +20,13 @@ export type Ask = <T extends z.ZodType<Asked>>(
   summary: string,
   query: T,
   answer: (reader: Reader, query: z.infer<T>) => Promise<object>,
-  found?: z.ZodType,
+  found: z.ZodType,
 ) => void;
 
 /** Adds routes that read at one position: the query checked, the reader opened, the answer as JSON, the work stopped when the client goes away. */
 export function answering(app: FastifyInstance, store: ColumnStore): Ask {
   const positions = createPositionReader(store);
-  return (path, summary, query, answer, found = otherAnswer) => {
+  return (path, summary, query, answer, found) => {
     const querystring = z.toJSONSchema(query, { io: 'input', unrepresentable: 'any' });
     const operationId = `analytics_${path.slice(path.lastIndexOf('/') + 1).replaceAll('-', '_')}`;
     const schema = { operationId, summary, tags: ['analytics'], querystring, response: jsonAnswer(summary, found) };

@@ -10,6 +10,7 @@ import { readJudges } from '../analytics/judges.ts';
 import { taskList } from '../analytics/task-list.ts';
 import { estimating, inProject, judging, methodOf, ofRun, selectionOf } from './analytics-query.ts';
 import { tasksAnswer } from './answers/analytics-answers.ts';
+import { breakdownAnswer, checkpointsAnswer, diffAnswer, judgesAnswer, runCurvesAnswer } from './answers/analytics-run-answers.ts';
 import { contextOf, type Ask } from './analytics-route.ts';
 
 const confidence = estimating.confidence;
@@ -70,16 +71,22 @@ export function addRunRoutes(ask: Ask): void {
     'Outcomes, rewards, length, stops, errors, tools, calls and cost of a run',
     breakdownQuery,
     (reader, query) => readBreakdown(reader, selectionOf(query), { reward: query.reward ?? null, threshold: query.threshold }),
+    breakdownAnswer,
   );
-  ask('/v1/analytics/curves', 'Learning curves of a run: of all rollouts, and of what was trained on', curvesQuery, (reader, query) =>
-    readCurves(reader, {
-      selection: selectionOf(query),
-      axis: query.by,
-      feed: query.feed ?? null,
-      reward: query.reward ?? null,
-      threshold: query.threshold,
-      confidence: query.confidence,
-    }),
+  ask(
+    '/v1/analytics/curves',
+    'Learning curves of a run: of all rollouts, and of what was trained on',
+    curvesQuery,
+    (reader, query) =>
+      readCurves(reader, {
+        selection: selectionOf(query),
+        axis: query.by,
+        feed: query.feed ?? null,
+        reward: query.reward ?? null,
+        threshold: query.threshold,
+        confidence: query.confidence,
+      }),
+    runCurvesAnswer,
   );
   ask(
     '/v1/analytics/tasks',
@@ -100,16 +107,26 @@ export function addRunRoutes(ask: Ask): void {
       const measure = query.measure === 'avg' ? ({ name: 'avg@k', k: null } as const) : { name: query.measure, k: query.k };
       return readCheckpoints(reader, selectionOf(query), methodOf({ ...query, resamples: 0 }), measure);
     },
+    checkpointsAnswer,
   );
-  ask('/v1/analytics/judges', 'How far the rewards of a run agree', judgesQuery, (reader, query) =>
-    readJudges(reader, selectionOf(query), query.threshold),
+  ask(
+    '/v1/analytics/judges',
+    'How far the rewards of a run agree',
+    judgesQuery,
+    (reader, query) => readJudges(reader, selectionOf(query), query.threshold),
+    judgesAnswer,
   );
-  ask('/v1/analytics/diff', 'Two rollouts side by side', diffQuery, (reader, query) =>
-    readDiff(
-      reader,
-      { rollout: query.a, run: query.runA ?? null, trace: query.traceA ?? null },
-      { rollout: query.b, run: query.runB ?? null, trace: query.traceB ?? null },
-      query,
-    ),
+  ask(
+    '/v1/analytics/diff',
+    'Two rollouts side by side',
+    diffQuery,
+    (reader, query) =>
+      readDiff(
+        reader,
+        { rollout: query.a, run: query.runA ?? null, trace: query.traceA ?? null },
+        { rollout: query.b, run: query.runB ?? null, trace: query.traceB ?? null },
+        query,
+      ),
+    diffAnswer,
   );
 }

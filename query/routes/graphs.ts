@@ -8,6 +8,7 @@ import { entityId } from '../../events/fields.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { readGraphWindow, type GraphRequest } from '../graph/read-window.ts';
 import { readSkeletonArrow } from '../graph/skeleton.ts';
+import { positionText } from '../positions/log-position.ts';
 import { abortedWith } from '../operations/client-gone.ts';
 import { parsed } from '../operations/parsed.ts';
 import { tokensArrow } from '../tokens/arrow-tokens.ts';
@@ -15,14 +16,16 @@ import { readTokens, type TokensAnswer } from '../tokens/read-tokens.ts';
 import { isPresent, TOKEN_COLUMNS, type TokenColumn, type TokenColumnName } from '../tokens/token-columns.ts';
 import { floatText } from '../traces/json-float.ts';
 import { answer } from './answer.ts';
-import { answerForms, jsonAnswer } from './answers/answer-schema.ts';
+import { answerForms, jsonAnswer, position } from './answers/answer-schema.ts';
 import { graphAnswer, tokensAnswer } from './answers/trace-answers.ts';
+import { AS_OF_HEADER, factsAsOf, placed } from './as-of-parameter.ts';
 import { replyError } from './error-reply.ts';
 
 const index = z.coerce.number().int().min(0).max(0xffff_fffe);
 const inTrace = {
   project: entityId.default(DEFAULT_PROJECT),
   run: entityId.optional().meta({ description: 'Needed only when several runs use the same trace id.' }),
+  asOf: factsAsOf,
 };
 const params = z.object({ trace: entityId });
 
@@ -58,6 +61,7 @@ export const tokensQuery = z.strictObject({
 });
 
 const ARROW = 'application/vnd.apache.arrow.stream';
+const AS_OF_HEADERS = { [AS_OF_HEADER]: position };
 const RAW = { validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify } as const;
 
 function schemaOf(operationId: string, summary: string, query: z.ZodType, response: object): object {
@@ -68,17 +72,19 @@ function schemaOf(operationId: string, summary: string, query: z.ZodType, respon
 export const graphRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> = async (app, { store }) => {
   routeSkeleton(app, store);
   app.get('/v1/traces/:trace/graph', { schema: schemaOf('trace_graph', 'A window of a graph', graphQuery, jsonAnswer('Nodes, ascending by index', graphAnswer)), ...RAW }, (request, reply) =>
-    answer(reply, (signal) => {
+    answer(reply, async (signal) => {
       const { trace } = parsed(params, request.params);
       const { around, children, path, after, ...asked } = parsed(graphQuery, request.query);
-      return readGraphWindow(store, { ...asked, trace, signal, want: wantOf({ around, children, path, after }) });
+      const want = wantOf({ around, children, path, after });
+      return readGraphWindow(store, { ...(await placed(store, asked, signal)), trace, want });
     }),
   );
-  app.get('/v1/traces/:trace/tokens', { schema: schemaOf('trace_tokens', 'Tokens of a branch', tokensQuery, answerForms('Columns of the stretch', { 'application/json': tokensAnswer, [ARROW]: null })), ...RAW }, async (request, reply) => {
+  app.get('/v1/traces/:trace/tokens', { schema: schemaOf('trace_tokens', 'Tokens of a branch', tokensQuery, answerForms('Columns of the stretch', { 'application/json': tokensAnswer, [ARROW]: null }, AS_OF_HEADERS)), ...RAW }, async (request, reply) => {
     try {
       const { trace } = parsed(params, request.params);
       const { columns, format, ...asked } = parsed(tokensQuery, request.query);
-      const found = await readTokens(store, { ...asked, columns: columnsOf(columns), trace, signal: abortedWith(reply) });
+      const named = columnsOf(columns);
+      const found = await readTokens(store, { ...(await placed(store, asked, abortedWith(reply))), columns: named, trace });
       return format === 'json' ? await reply.send(tokensJson(asked.project, found)) : await sendTokens(reply, asked.project, found);
     } catch (error) {
       return replyError(reply, error);
@@ -91,15 +97,16 @@ function routeSkeleton(app: FastifyInstance, store: ColumnStore): void {
     'trace_skeleton',
     'The skeleton of a graph as Arrow',
     skeletonQuery,
-    answerForms('A stream of record batches', { [ARROW]: null }),
+    answerForms('A stream of record batches', { [ARROW]: null }, AS_OF_HEADERS),
   );
   app.get('/v1/traces/:trace/skeleton', { schema, ...RAW }, async (request, reply) => {
     try {
       const { trace } = parsed(params, request.params);
-      const body = await readSkeletonArrow(store, { ...parsed(skeletonQuery, request.query), trace, signal: abortedWith(reply) });
+      const asked = await placed(store, parsed(skeletonQuery, request.query), abortedWith(reply));
+      const body = await readSkeletonArrow(store, { ...asked, trace });
       return await reply
         .type(ARROW)
-        .header('cache-control', 'no-store')
+        .headers({ 'cache-control': 'no-store', [AS_OF_HEADER]: positionText(asked.position) })
         .send(Readable.from(body, { objectMode: false }));
     } catch (error) {
       return replyError(reply, error);
@@ -130,15 +137,15 @@ function columnsOf(text: string): TokenColumnName[] {
 } // prettier-ignore
 
 function sendTokens(reply: FastifyReply, project: string, found: TokensAnswer): FastifyReply {
-  const { stretch, place, trace, leaf, tokens, segments, annotation } = found;
-  const metadata = { project, ...place, trace, leaf: String(leaf), tokens: String(tokens), from: String(stretch.from), to: String(stretch.to), annotation: JSON.stringify(annotation), segments: segments.length > 1_000 ? '' : JSON.stringify(segments) };
-  return reply.type(ARROW).header('cache-control', 'no-store').send(Buffer.from(tokensArrow(stretch.columns, stretch.to - stretch.from, metadata)));
+  const { stretch, place, trace, asOf, leaf, tokens, segments, annotation } = found;
+  const metadata = { project, ...place, trace, asOf, leaf: String(leaf), tokens: String(tokens), from: String(stretch.from), to: String(stretch.to), annotation: JSON.stringify(annotation), segments: segments.length > 1_000 ? '' : JSON.stringify(segments) };
+  return reply.type(ARROW).headers({ 'cache-control': 'no-store', [AS_OF_HEADER]: asOf }).send(Buffer.from(tokensArrow(stretch.columns, stretch.to - stretch.from, metadata)));
 } // prettier-ignore
 
-function tokensJson(project: string, { stretch, place, trace, leaf, tokens, segments, annotation }: TokensAnswer): object {
+function tokensJson(project: string, { stretch, place, trace, asOf, leaf, tokens, segments, annotation }: TokensAnswer): object {
   const length = stretch.to - stretch.from;
   const columns = Object.fromEntries([...stretch.columns].map(([name, column]) => [name, cellsOf(column, length)]));
-  return { project, ...place, trace, leaf, tokens, from: stretch.from, to: stretch.to, segments, annotation, columns };
+  return { project, ...place, trace, asOf, leaf, tokens, from: stretch.from, to: stretch.to, segments, annotation, columns };
 }
 
 function cellsOf(column: TokenColumn, length: number): unknown[] {

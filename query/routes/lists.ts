@@ -1,7 +1,6 @@
 /** `GET /v1/<resource>` and one row by its id, for every resource of the table in query/lists/resources.ts. */
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { TapedeckError } from '../../base/errors.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { entityId } from '../../events/fields.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
@@ -12,7 +11,6 @@ import { readList, SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
 import { readOne } from '../lists/read-one.ts';
 import type { Resource } from '../lists/resource.ts';
 import { RESOURCES } from '../lists/resources.ts';
-import { positionText } from '../positions/log-position.ts';
 import { readAsOf } from './as-of-parameter.ts';
 import { answer } from './answer.ts';
 import { badRequest } from './error-reply.ts';
@@ -52,10 +50,6 @@ function routeList(app: FastifyInstance, store: ColumnStore, resource: Resource)
       const asked = readListRequest(resource, settings, rest);
       const options = { signal, timeoutMs: TIMEOUT_MS, settings: SETTINGS };
       const wanted = await readAsOf(store, settings.project, settings.asOf, options);
-      const { cursor } = asked;
-      if (cursor !== null && settings.asOf !== undefined && (wanted === null || wanted === 'latest' || positionText(wanted) !== positionText(cursor.position))) {
-        throw new TapedeckError('invalid_cursor', `the cursor is of a list as of ${positionText(cursor.position)}: leave asOf out, or name that position`);
-      }
       const filter = await narrowed(store, asked, options);
       return readList(store, { ...asked, filter }, wanted, signal);
     }),

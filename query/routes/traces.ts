@@ -8,6 +8,7 @@ import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { readBranchTokens, readTrace } from '../traces/read-trace.ts';
 import { jsonAnswer } from './answers/answer-schema.ts';
 import { branchTokens, traceAnswer } from './answers/trace-answers.ts';
+import { factsAsOf, placed } from './as-of-parameter.ts';
 import { badRequest, replyError } from './error-reply.ts';
 
 const MAX_WINDOW = 10_000;
@@ -20,6 +21,7 @@ export const traceQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(MAX_WINDOW).default(1_000).meta({ description: 'Nodes of the window.' }),
   chars: z.coerce.number().int().min(1).max(1_000_000).optional().meta({ description: 'Characters of each text; all when absent.' }),
   tokens: index.optional().meta({ description: 'Leaf of a branch: answers its token streams instead of the graph.' }),
+  asOf: factsAsOf,
   encoding: z.enum(['base64', 'arrays']).default('base64').meta({ description: 'How token streams are written.' }),
 });
 const traceParams = z.object({ id: entityId });
@@ -46,9 +48,9 @@ export const traceRoutes: FastifyPluginAsync<TraceRoutesOptions> = async (app, {
       if (!query.success) return replyError(reply, badRequest(query.error));
       const gone = new AbortController();
       reply.raw.once('close', () => gone.abort(new TapedeckError('aborted', 'the client went away')));
-      const { tokens, encoding, from, limit, chars, project, run } = query.data;
-      const asked = { project, run, trace: params.data.id, signal: gone.signal };
+      const { tokens, encoding, from, limit, chars, project, run, asOf } = query.data;
       try {
+        const asked = { ...(await placed(store, { project, run, asOf }, gone.signal)), trace: params.data.id };
         if (tokens !== undefined) return await reply.send(await readBranchTokens(store, { ...asked, leaf: tokens, encoding }));
         return await reply.send(await readTrace(store, { ...asked, from, limit, chars }));
       } catch (error) {

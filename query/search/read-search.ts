@@ -1,10 +1,10 @@
 /** Full-text search over messages, through the word index that follows the other tables by seconds. */
 import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
-import { cursorText, readCursor, type QueryIdentity } from '../lists/cursor.ts';
+import { cursorText, positionOfPage, readCursor, type QueryIdentity } from '../lists/cursor.ts';
 import { SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
 import { Params } from '../lists/sql-params.ts';
-import { positionText, type LogPosition } from '../positions/log-position.ts';
-import { positionOfTask } from '../positions/read-position.ts';
+import { positionText, type LogPosition, type WantedPosition } from '../positions/log-position.ts';
+import { heldPosition, positionOfTask } from '../positions/read-position.ts';
 import { fragmentsOf, hitsIn, type Fragment } from './highlight.ts';
 import { readTerms, termsSql } from './search-terms.ts';
 
@@ -20,6 +20,8 @@ export type SearchRequest = {
   readonly limit: number;
   readonly chars: number;
   readonly cursor?: string | undefined;
+  /** Null and `latest`: everything indexed. */
+  readonly wanted: WantedPosition;
 };
 
 export type SearchHit = {
@@ -38,7 +40,7 @@ export type SearchHit = {
 };
 
 export type SearchAnswer = {
-  /** The log position up to which messages are indexed. */
+  /** The log position the answer is true of; when none was asked for, the one up to which messages are indexed. */
   readonly asOf: string;
   readonly count?: { readonly value: string; readonly exact: boolean };
   readonly hits: readonly SearchHit[];
@@ -50,12 +52,12 @@ const SHOWN_BYTES = 1024 * 1024;
 const FRAGMENTS = 3;
 const KEY = ['run', 'rollout', 'trace', 'index'] as const;
 
-/** Hits come in the order of run, rollout, trace and node. Errors: `bad_request`, `invalid_cursor`, and those of the store. */
+/** Hits come in the order of run, rollout, trace and node. Errors: `bad_request`, `invalid_cursor`, `not_ready` for a position beyond the index, and those of the store. */
 export async function search(store: ColumnStore, request: SearchRequest, signal: AbortSignal): Promise<SearchAnswer> {
   const options: QueryOptions = { signal, timeoutMs: TIMEOUT_MS, settings: SETTINGS };
   const identity = identityOf(request);
   const cursor = request.cursor === undefined ? null : readCursor(request.cursor, identity, KEY.length);
-  const position = cursor?.position ?? (await positionOfTask(store, 'search', options));
+  const position = await indexedPosition(store, positionOfPage(cursor, request.wanted), options);
   const [rows, count] = await Promise.all([
     readHits(store, request, position, cursor?.after.map(([, text]) => text) ?? null, options),
     cursor === null ? countHits(store, request, position, options) : undefined,
@@ -75,6 +77,12 @@ export async function search(store: ColumnStore, request: SearchRequest, signal:
     next: last === undefined ? null : cursorText(identity, position, KEY.map((name) => [0, String(last[name])] as const)),
   };
 } // prettier-ignore
+
+async function indexedPosition(store: ColumnStore, wanted: WantedPosition, options: QueryOptions): Promise<LogPosition> {
+  const indexed = await positionOfTask(store, 'search', options);
+  if (wanted === null || wanted === 'latest') return indexed;
+  return heldPosition(wanted, { ...indexed, feeds: wanted.feeds }, 'the word index'); // feeds hold no messages
+}
 
 type Row = { run: string; rollout: string; trace: string; index: number; role: string; text: string; bytes: string };
 

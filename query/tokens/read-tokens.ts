@@ -1,6 +1,8 @@
 /** The tokens of a branch by range and column, with what trainers and teachers said about them joined by (trace, leaf, position). */
 import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
+import { BOUND_FACTS } from '../positions/before-position.ts';
+import { positionText } from '../positions/log-position.ts';
 import { buildForest, pathTo, rowOf, type Skeleton } from '../traces/graph.ts';
 import { bytesOf, locateTrace, noNode, optionsOf, readSkeleton, type Place, type TraceRequest } from '../traces/read-trace.ts';
 import { RowBinary } from '../traces/row-binary.ts';
@@ -24,6 +26,8 @@ export type TokensRequest = TraceRequest & {
 export type TokensAnswer = {
   readonly place: Place;
   readonly trace: string;
+  /** The log position the answer is true of. */
+  readonly asOf: string;
   readonly leaf: number;
   /** Tokens of the whole branch. */
   readonly tokens: number;
@@ -60,7 +64,7 @@ export async function readTokens(store: ColumnStore, request: TokensRequest): Pr
   const annotation = annotated ? await annotate(place2, stretch, { path, starts, tokens }) : null;
   const segments = inside.map((node, at) => ({ node, from: starts[first + at] as number, to: starts[first + at + 1] as number }));
   const columns = new Map(request.columns.flatMap((name) => (stretch.columns.has(name) ? [[name, stretch.columns.get(name)] as const] : [])));
-  return { place, trace: request.trace, leaf: request.leaf, tokens, segments, stretch: { from, to, columns: columns as Stretch['columns'] }, annotation };
+  return { place, trace: request.trace, asOf: positionText(request.position), leaf: request.leaf, tokens, segments, stretch: { from, to, columns: columns as Stretch['columns'] }, annotation };
 } // prettier-ignore
 
 /** Where each node of a path begins, and the end. */
@@ -86,7 +90,7 @@ function rangeOf(request: TokensRequest, tokens: number): { from: number; to: nu
 
 type Where = { readonly store: ColumnStore; readonly request: TokensRequest; readonly place: Place };
 
-const NODE_KEY = 'project = {project:String} AND run = {run:String} AND rollout = {rollout:String} AND trace = {trace:String}';
+const NODE_KEY = `project = {project:String} AND run = {run:String} AND rollout = {rollout:String} AND trace = {trace:String} AND ${BOUND_FACTS.before('')}`;
 const NO_VERSION = '18446744073709551615';
 
 /** The streams that these columns need; others are not read. */
@@ -100,7 +104,7 @@ function nodeSql(columns: readonly TokenColumnName[], condition: string): string
 }
 
 async function readNodes({ store, request, place }: Where, skeleton: Skeleton, path: readonly number[]): Promise<Map<number, NodeTokens>> {
-  const options = tableOptions(request, place);
+  const options = optionsOf(request, place);
   const teachers = request.columns.includes('teacher_logprob') ? await readTeacher(store, request, options) : new Map<number, Float32Array>();
   const found = new Map<number, NodeTokens>();
   for (const { kind, nodes } of path.length === 0 ? [] : planStreams(skeleton, path)) {
@@ -143,7 +147,7 @@ type Branch = { readonly path: readonly number[]; readonly starts: readonly numb
 
 async function annotate({ store, request, place }: Where, stretch: Stretch, branch: Branch): Promise<TokensAnswer['annotation']> {
   const { leaf, feed, step } = request;
-  const options = tableOptions(request, place);
+  const options = optionsOf(request, place);
   const sql =
     `SELECT ifNull(step, ${NO_VERSION}), feed, trainer_logprobs, entropies, is_masked FROM trainer_annotations FINAL WHERE ${NODE_KEY} AND leaf = {leaf:UInt32}` +
     `${feed === undefined ? '' : ' AND feed = {feed:String}'}${step === undefined ? '' : ' AND step = {step:UInt64}'} ORDER BY timeline DESC, _offset DESC LIMIT 1`;
@@ -184,11 +188,6 @@ async function sampledWithin(store: ColumnStore, options: QueryOptions, node: nu
   const sql = `SELECT toUInt32(arrayCount(m -> m = 1, arraySlice(mask, 1, {tokens:UInt32}))) FROM node_payloads FINAL WHERE ${NODE_KEY} AND index = {node:UInt32}`;
   const rows = new RowBinary(await bytesOf(store, sql, { ...options, params: { ...options.params, node, tokens } }));
   return rows.isAtEnd ? 0 : rows.uint32();
-}
-
-function tableOptions(request: TokensRequest, place: Place): QueryOptions {
-  const { database: _, ...options } = optionsOf(request, place);
-  return { ...options, params: { ...options.params, project: request.project } };
 }
 
 /** Copies, so that the words are aligned whatever lay before them. */

@@ -1,7 +1,11 @@
-/** Reads one trace through the views of its project. A trace that is still being written opens like any other. */
-import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
+/** Reads one trace at a log position. A trace that is still being written opens like any other. */
+import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnStore, QueryOptions, SqlParams } from '../../store/columns/column-store.ts';
-import { projectDatabase } from '../../store/columns/project-database.ts';
+import { sourceAsOf, type AsOfRequest, type RolloutPlace } from '../lists/as-of.ts';
+import { asOfPosition } from '../lists/read-list.ts';
+import { Params } from '../lists/sql-params.ts';
+import { boundFacts } from '../positions/before-position.ts';
+import { positionText, type LogPosition } from '../positions/log-position.ts';
 import { joinStreams } from './branch-tokens.ts';
 import type { NodeStreams } from './branch-tokens.ts';
 import { branchesOf, buildForest, pathTo } from './graph.ts';
@@ -10,7 +14,7 @@ import { RowBinary } from './row-binary.ts';
 import { planStreams, tokensOf } from './stream-plan.ts';
 import type { StreamFetch } from './stream-plan.ts';
 import type { BranchTokens, TraceAnswer } from './trace-answer.ts';
-import { CALLS, ERRORS, LINKS, NODES, PLACES, REWARDS, SKELETON, STREAMS_BETWEEN, STREAMS_OF, SUMMARY, TOOLS } from './trace-queries.ts';
+import { CALLS, ERRORS, LINKS, NODES, PLACES, REWARDS, SKELETON, STREAMS_BETWEEN, STREAMS_OF, summarySql, TOOLS } from './trace-queries.ts';
 import { callOf, errorOf, linkOf, nodeOf, rewardOf, summaryOf, toolOf } from './trace-rows.ts';
 
 export type TraceRequest = {
@@ -18,6 +22,8 @@ export type TraceRequest = {
   readonly trace: string;
   /** Needed only when several runs use the same trace id. */
   readonly run?: string | undefined;
+  /** What counts: everything before it. */
+  readonly position: LogPosition;
   readonly signal: AbortSignal;
 };
 
@@ -31,12 +37,10 @@ export type WindowRequest = TraceRequest & {
 /** Entries of each list in an answer; what is cut is named in `cut`. */
 const MAX_LIST = 1_000;
 const MAX_BRANCH_TOKENS = 8 * 1024 * 1024;
-/** ClickHouse's code for a database that is not there: the project has no data. */
-const UNKNOWN_DATABASE = 81;
 const TIMEOUT_MS = 30_000;
-const SETTINGS = { max_result_bytes: 256 * 1024 * 1024, max_memory_usage: 2 * 1024 ** 3, readonly: 1 };
+const SETTINGS = { max_result_bytes: 256 * 1024 * 1024, max_memory_usage: 2 * 1024 ** 3, readonly: 2 };
 
-export type Place = { readonly run: string; readonly rollout: string };
+export type Place = RolloutPlace;
 type Ask = <T>(sql: string, params?: SqlParams) => Promise<T[]>;
 
 /** The graph of a trace and a window of its nodes. Errors: not_found, bad_request (ambiguous id), and those of the store. */
@@ -59,8 +63,8 @@ export async function readTrace(store: ColumnStore, request: WindowRequest): Pro
     if (rows.length > MAX_LIST) cut.push(name);
     return rows.slice(0, MAX_LIST).map(read);
   };
-  const [summaries, nodes, calls, tools, links, rewards, errors] = await Promise.all([
-    ask<Parameters<typeof summaryOf>[0]>(SUMMARY),
+  const [summary, nodes, calls, tools, links, rewards, errors] = await Promise.all([
+    readSummary(store, request, place),
     window.length === 0 ? [] : ask<Parameters<typeof nodeOf>[0]>(NODES, { ...range, chars: request.chars ?? 0 }),
     list('calls', CALLS, callOf, { ...most, ...range }),
     list('tools', TOOLS, toolOf, { ...most, ...range }),
@@ -68,13 +72,13 @@ export async function readTrace(store: ColumnStore, request: WindowRequest): Pro
     list('rewards', REWARDS, rewardOf),
     list('errors', ERRORS, errorOf),
   ]);
-  const summary = summaries[0];
   const branches = branchesOf(forest);
   if (branches.length > MAX_LIST) cut.push('branches');
   return {
     project,
     ...place,
     trace,
+    asOf: positionText(request.position),
     // not "ended": that is NULL, too, where the files that a trace came from held no times
     open: summary === undefined || summary.truncated === null,
     summary: summary === undefined ? null : summaryOf(summary),
@@ -120,7 +124,7 @@ export async function readBranchTokens(
   }
   const streams: NodeStreams[] = [];
   for (const fetch of planStreams(forest.skeleton, path)) streams.push(...(await readStreams(store, options, fetch)));
-  return { project, ...place, trace, leaf, path, ...joinStreams(streams, encoding) };
+  return { project, ...place, trace, asOf: positionText(request.position), leaf, path, ...joinStreams(streams, encoding) };
 }
 
 export function noNode(trace: string, leaf: number, forest: Forest): TapedeckError {
@@ -134,8 +138,23 @@ export function noNode(trace: string, leaf: number, forest: Forest): TapedeckErr
   );
 }
 
-export async function locateTrace(store: ColumnStore, { project, trace, run, signal }: TraceRequest): Promise<Place> {
-  const rows = await placesOf(store, project, trace, signal);
+/** Summaries follow the facts by a second: at the position they are computed again where they are not those of it. */
+async function readSummary(store: ColumnStore, request: TraceRequest, place: Place): Promise<Parameters<typeof summaryOf>[0] | undefined> {
+  const options = optionsOf(request, place);
+  const { project, position } = request;
+  const at = async (asOf: AsOfRequest): Promise<Parameters<typeof summaryOf>[0] | undefined> => {
+    const params = new Params();
+    const sql = summarySql(sourceAsOf(asOf, params));
+    const [row] = await store.rows<Parameters<typeof summaryOf>[0]>(sql, { ...options, params: { ...options.params, ...params.values() } });
+    return row;
+  };
+  return asOfPosition(store, { project, isSummary: true, wanted: position, options, rollout: place }, at);
+} // prettier-ignore
+
+/** Errors: `not_found`; `bad_request` where several runs have the trace and none is named. */
+export async function locateTrace(store: ColumnStore, { project, trace, run, position, signal }: TraceRequest): Promise<Place> {
+  const params = { ...boundFacts(project, position), trace };
+  const rows = await store.rows<Place>(PLACES, { params, settings: SETTINGS, timeoutMs: TIMEOUT_MS, signal });
   const places = run === undefined ? rows : rows.filter((row) => row.run === run);
   const [place, ...others] = places;
   if (place === undefined) {
@@ -150,29 +169,14 @@ export async function locateTrace(store: ColumnStore, { project, trace, run, sig
   return place;
 }
 
-async function placesOf(store: ColumnStore, project: string, trace: string, signal: AbortSignal): Promise<Place[]> {
-  try {
-    return await store.rows<Place>(PLACES, {
-      database: projectDatabase(project),
-      params: { trace },
-      settings: SETTINGS,
-      timeoutMs: TIMEOUT_MS,
-      signal,
-    });
-  } catch (error) {
-    if (isTapedeckError(error) && error.details['clickhouseCode'] === UNKNOWN_DATABASE) return [];
-    throw error;
-  }
-}
-
-export function optionsOf({ project, trace, signal }: TraceRequest, place: Place): QueryOptions {
-  return { database: projectDatabase(project), params: { ...place, trace }, settings: SETTINGS, timeoutMs: TIMEOUT_MS, signal };
+/** What every statement about a trace binds: where it is, and what counts. */
+export function optionsOf({ project, trace, position, signal }: TraceRequest, place: Place): QueryOptions & { readonly params: SqlParams } {
+  return { params: { ...boundFacts(project, position), ...place, trace }, settings: SETTINGS, timeoutMs: TIMEOUT_MS, signal };
 }
 
 /** The shape of a trace, from the narrow table of nodes: three words a node. */
 export async function readSkeleton(store: ColumnStore, request: TraceRequest, place: Place): Promise<Skeleton> {
-  const { database: _, ...options } = optionsOf(request, place);
-  const bytes = await bytesOf(store, SKELETON, { ...options, params: { ...options.params, project: request.project } });
+  const bytes = await bytesOf(store, SKELETON, optionsOf(request, place));
   const words = new Uint32Array(new Uint8Array(bytes).buffer);
   const size = words.length / 3;
   const skeleton = { index: new Uint32Array(size), parent: new Uint32Array(size), tokens: new Float64Array(size) };

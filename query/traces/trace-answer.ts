@@ -8,6 +8,8 @@ export type TraceAnswer = {
   readonly run: string;
   readonly rollout: string;
   readonly trace: string;
+  /** The log position the answer is true of: asked again with it as `asOf` it stays the same for ever, until the run is deleted. */
+  readonly asOf: string;
   /** True while the trace has not ended. */
   readonly open: boolean;
   /** Null while only single nodes of it are stored. */
@@ -129,6 +131,8 @@ export type BranchTokens = {
   readonly run: string;
   readonly rollout: string;
   readonly trace: string;
+  /** The log position the answer is true of: asked again with it as `asOf` it stays the same for ever, until the run is deleted. */
+  readonly asOf: string;
   readonly leaf: number;
   readonly path: readonly number[];
   readonly tokens: number;

@@ -13,16 +13,16 @@ const asOf = z.object({
   settled: z.boolean().meta({ description: 'False for a time that some partition has not passed yet: keep the position.' }),
 });
 export const answered = { project: z.string(), asOf };
-const number = jsonFloat.nullable();
+export const number = jsonFloat.nullable();
 const missing = z.enum(['excluded', 'zero']);
-const selection = z.object({
+export const selection = z.object({
   run: z.string(),
   env: z.string().optional(),
   workType: z.enum(['train', 'eval']).optional(),
   step: whole.optional(),
   policyVersion: whole.optional(),
 });
-const method = z.object({
+export const method = z.object({
   reward: z.string().nullable(),
   answer: z.string().nullable(),
   chooseBy: z.string().nullable(),
@@ -37,7 +37,7 @@ const warning = z.object({
   code: z.enum(['no_rollouts', 'no_scores', 'nan_scores', 'left_out', 'scored_though_failed', 'running', 'few_tasks', 'no_identity', 'mixed_versions', 'unsettled', 'settings_differ', 'tasks_differ', 'cut']),
   message: z.string(),
 }).meta({ title: 'Warning' }) satisfies z.ZodType<Warning>; // prettier-ignore
-const warnings = z.array(warning);
+export const warnings = z.array(warning);
 
 const interval = z
   .object({
@@ -49,7 +49,7 @@ const interval = z
   .meta({ title: 'Interval' });
 const bootstrap = z.object({ low: jsonFloat, high: jsonFloat, resamples: whole, seed: whole }).nullable();
 
-const overall = z
+export const overall = z
   .object({
     measure: z.string(),
     k: whole.nullable(),
@@ -71,14 +71,14 @@ const estimates = z
   })
   .meta({ title: 'Estimates' }) satisfies z.ZodType<AsJson<Estimates>>;
 const outcomeCounts = { scored: whole, nan: whole, failed: whole, unscored: whole, running: whole, superseded: whole };
-const outcomes = z.object({
+export const outcomes = z.object({
   rollouts: whole,
   tasks: whole,
   ...outcomeCounts,
   missing: whole,
   scoredThoughFailed: whole,
 });
-const solved = z.object({ none: whole, some: whole, all: whole, unjudged: whole });
+export const solved = z.object({ none: whole, some: whole, all: whole, unjudged: whole });
 
 export const estimatesAnswer = z
   .object({
@@ -168,6 +168,3 @@ export const tasksAnswer = z
     ),
   })
   .meta({ title: 'TasksAnswer' }) satisfies z.ZodType<AsJson<TasksAnswer>>;
-
-/** Answers that are described in docs/analytics.md: each says its project and position. */
-export const otherAnswer = z.looseObject(answered);

@@ -19,9 +19,14 @@ export function jsonAnswer(description: string, schema: z.ZodType, status = 200)
 }
 
 /** One response in several forms, by media type; null is bytes. */
-export function answerForms(description: string, forms: Readonly<Record<string, z.ZodType | null>>): object {
+export function answerForms(
+  description: string,
+  forms: Readonly<Record<string, z.ZodType | null>>,
+  headers: Readonly<Record<string, z.ZodType>> = {},
+): object {
   const content = Object.entries(forms).map(([type, schema]) => [type, { schema: schema === null ? BYTES : jsonSchema(schema) }]);
-  return { 200: { description, content: Object.fromEntries(content) as object } };
+  const named = Object.entries(headers).map(([name, schema]) => [name, jsonSchema(schema)]);
+  return { 200: { description, headers: Object.fromEntries(named) as object, content: Object.fromEntries(content) as object } };
 }
 
 const BYTES = { type: 'string', format: 'binary' };

@@ -60,6 +60,7 @@ export const curvesAnswer = z.object({
 }) satisfies z.ZodType<CurvesAnswer>;
 
 export const stepLineage = z.object({
+  asOf: position,
   batches: z.array(
     z.object({
       run: z.string().nullable(),
@@ -105,6 +106,7 @@ const row = {
 const lineageRow = z.object(row).meta({ title: 'LineageRow' }) satisfies z.ZodType<LineageRow>;
 
 export const rowLineage = z.object({
+  asOf: position,
   row: lineageRow,
   nodes: z.array(z.object({ node: whole, from: whole, to: whole, whole: z.boolean() })),
   branchTokens: whole,
@@ -112,6 +114,7 @@ export const rowLineage = z.object({
 }) satisfies z.ZodType<RowLineage>;
 
 export const nodeLineage = z.object({
+  asOf: position,
   run: z.string(),
   rollout: z.string(),
   trace: z.string(),

@@ -3,9 +3,9 @@ import { z } from 'zod';
 import type { GraphAnswer } from '../../graph/read-window.ts';
 import { TOKEN_COLUMNS } from '../../tokens/token-columns.ts';
 import type { BranchTokens, TraceAnswer, TraceNode, TraceSummary } from '../../traces/trace-answer.ts';
-import { jsonFloat, long, whole } from './answer-schema.ts';
+import { jsonFloat, long, position, whole } from './answer-schema.ts';
 
-const place = { project: z.string(), run: z.string(), rollout: z.string(), trace: z.string() };
+const place = { project: z.string(), run: z.string(), rollout: z.string(), trace: z.string(), asOf: position };
 const time = whole.nullable().meta({ description: 'microseconds since 1970 UTC' });
 
 const node = {
