@@ -125,7 +125,41 @@ test('analytics', async () => {
   assert.deepEqual([tasks?.total, tasks?.next, tasks?.tasks[0]?.solveRate], [TASKS, 1, 0]);
   const { data: breakdown } = await client.GET('/v1/analytics/breakdown', { params: { query: { run: 'run-a' } } });
   assert.equal(breakdown?.asOf.settled, true);
+  const asOf = breakdown?.asOf.position ?? '';
+  const { data: curves } = await client.GET('/v1/analytics/curves', { params: { query: { run: 'run-a', by: 'policyVersion', asOf } } });
+  assert.deepEqual(curves?.all.map(({ env, points }) => [env, points.map(({ x }) => x)]), [[null, [3]], ['sums', [3]], ['words', [3]]]); // prettier-ignore
+  const { data: checkpoints } = await client.GET('/v1/analytics/checkpoints', { params: { query: { run: 'run-a', asOf } } });
+  assert.deepEqual([checkpoints?.best, checkpoints?.checkpoints[0]?.estimate.estimate], [3, 2 / 6]);
+  const { data: judges } = await client.GET('/v1/analytics/judges', { params: { query: { run: 'run-a', asOf } } });
+  assert.deepEqual(judges?.raters.map(({ name, scored }) => [name, scored]), [['correct', TASKS]]); // prettier-ignore
+  const sides = { a: 'run-a/r 2', b: 'run-b/r 2' };
+  const { data: diff } = await client.GET('/v1/analytics/diff', { params: { query: { ...sides, asOf } } });
+  assert.deepEqual([diff?.sameTask, diff?.divergence, diff?.a.reward, diff?.b.reward], [true, null, 0, 1]);
 });
+
+test('operations: the audit, what is behind, dead letters, compaction and a checked rebuild', async () => {
+  const { data: audit } = await client.GET('/v1/audit');
+  assert.deepEqual([audit?.ok, audit?.problems], [true, []]);
+  assert.equal((await client.GET('/v1/behind')).data?.notStored, 0);
+  assert.deepEqual((await client.GET('/v1/dead-letters')).data, { letters: [] });
+  assert.deepEqual((await client.POST('/v1/dead-letters/retry', { body: { all: true } })).data, { retried: 0 });
+  const { data: compacted } = await client.POST('/v1/compact', { parseAs: 'text' });
+  assert.match(String(compacted), /\{"done":true\}\n$/);
+  const { data: rebuilt } = await client.POST('/v1/rebuild', { body: { check: true }, parseAs: 'text' });
+  assert.match(String(rebuilt), /"phase":"result","equal":true.*\n\{"done":true\}\n$/);
+});
+
+test('a run is delivered again, and what a feed of it is', async () => {
+  const { data: lines } = await client.GET('/v1/replay/events', { params: { query: { run: 'run-a' } }, parseAs: 'text' });
+  assert.equal(String(lines).trimEnd().split('\n').length, world().length / 2);
+  const made = await client.POST('/v1/feeds', { body: { feed: 'of-a', spec: { maxRowTokens: 400, batch: { by: 'rollouts', size: 4 }, runs: ['run-a'] } } });
+  assert.equal(made.response.status, 201, JSON.stringify(made.error));
+  const path = { feed: 'of-a' };
+  assert.equal((await client.GET('/v1/feeds/{feed}', { params: { path } })).data?.feed, 'of-a');
+  assert.equal((await client.GET('/v1/feeds')).data?.feeds.length, 1);
+  assert.equal((await client.GET('/v1/feeds/{feed}/status', { params: { path } })).data?.committed, 0);
+  assert.equal((await client.GET('/v1/feeds/{feed}/capacity', { params: { path } })).data?.running, 0);
+}); // prettier-ignore
 
 test('SQL as JSON and as bytes', async () => {
   const query = 'SELECT env, count() AS n FROM rollouts WHERE run = {run:String} GROUP BY env ORDER BY env';
@@ -196,7 +230,7 @@ test('the examples of docs/client.md type-check against the built package and pr
 }); // prettier-ignore
 
 test('all of it was as the document says', () => {
-  for (const id of ['list_rollouts', 'get_rollouts', 'search', 'read_trace', 'trace_graph', 'trace_tokens', 'lineage_node', 'curves', 'analytics_compare', 'sql', 'post_notes']) {
+  for (const id of ['list_rollouts', 'get_rollouts', 'search', 'read_trace', 'trace_graph', 'trace_tokens', 'lineage_node', 'curves', 'analytics_compare', 'sql', 'post_notes', 'analytics_breakdown', 'analytics_curves', 'analytics_checkpoints', 'analytics_judges', 'analytics_diff', 'get_audit', 'get_behind', 'get_dead_letters', 'post_compact', 'post_rebuild', 'get_replay_events', 'get_feeds_feed_status']) {
     assert.ok(judged.seen.has(id), id);
   }
 }); // prettier-ignore

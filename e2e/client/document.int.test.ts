@@ -37,16 +37,19 @@ test('the document is valid OpenAPI 3.1, and operation ids are unique', async ()
   assert.deepEqual(ids.filter((id, at) => ids.indexOf(id) !== at), []); // prettier-ignore
 });
 
-test('every question has a summary, an answer and the shape of failures', () => {
-  const questions = operations().filter(({ path, operation }) => !FOREIGN.has(path) && operation.tags?.some((tag) => tag === 'query' || tag === 'analytics'));
-  assert.ok(questions.length > 50, `${questions.length}`);
+/** Routes that speak the API of others: a model server's, or the one that verifiers uploads to. */
+const OTHERS = new Set(['gateway', 'uploads']);
+
+test('every route of our own has a summary, an answer and the shape of failures', () => {
+  const questions = operations().filter(({ path, operation }) => !FOREIGN.has(path) && !(operation.tags ?? []).some((tag) => OTHERS.has(tag)));
+  assert.ok(questions.length > 90, `${questions.length}`);
   for (const { path, operation } of questions) {
     const { operationId, summary, responses } = operation;
     assert.ok(summary !== undefined && summary.length > 3, path);
     assert.ok(responses['default']?.content?.['application/json']?.schema !== undefined, `${path} says nothing of failures`);
     const [success] = Object.entries(responses).filter(([status]) => status.startsWith('2'));
     const described = Object.values(success?.[1].content ?? {}).some(({ schema }) => schema !== undefined && (Object.hasOwn(schema, 'type') || Object.hasOwn(schema, 'anyOf')));
-    assert.ok(described, `${operationId} does not say what it answers`);
+    assert.ok(described, `${operationId} (${path}) does not say what it answers`);
   }
 }); // prettier-ignore
 

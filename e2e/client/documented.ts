@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 
+const JSON_LINES = 'application/x-ndjson';
+
 type Responses = Readonly<Record<string, { readonly content?: Readonly<Record<string, { readonly schema?: object }>> }>>;
 export type Operation = {
   /** Absent where one route has several methods. */
@@ -13,7 +15,7 @@ export type Operation = {
 };
 export type Document = { readonly openapi: string; readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> };
 
-/** A `fetch` that fails where a JSON answer is not what the document says. `seen` are the operations it judged. */
+/** A `fetch` that fails where a JSON answer, or a line of JSON lines, is not what the document says. `seen` are the operations it judged. */
 export function documentedFetch(document: Document): { readonly fetch: (request: Request) => Promise<Response>; readonly seen: ReadonlySet<string> } {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   const validators = new Map<object, ValidateFunction>();
@@ -23,14 +25,17 @@ export function documentedFetch(document: Document): { readonly fetch: (request:
     fetch: async (request) => {
       const response = await fetch(request);
       const type = response.headers.get('content-type')?.split(';')[0] ?? '';
-      if (type !== 'application/json') return response;
+      if (type !== 'application/json' && type !== JSON_LINES) return response;
       const operation = operationOf(document, request);
       const schema = (operation.responses[String(response.status)] ?? operation.responses['default'])?.content?.[type]?.schema;
       assert.ok(schema !== undefined, `${operation.operationId} says nothing of ${response.status} ${type}`);
+      if ((schema as { format?: string }).format === 'binary') return response; // rows as the query names them
       const validate = validators.get(schema) ?? ajv.compile(schema);
       validators.set(schema, validate);
-      const body: unknown = await response.clone().json();
-      assert.ok(validate(body), `${operation.operationId}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(body).slice(0, 2_000)}`);
+      const text = await response.clone().text();
+      for (const part of type === JSON_LINES ? text.trimEnd().split('\n') : [text]) {
+        assert.ok(validate(JSON.parse(part)), `${operation.operationId}: ${ajv.errorsText(validate.errors)}\n${part.slice(0, 2_000)}`);
+      }
       if (operation.operationId !== undefined) seen.add(operation.operationId);
       return response;
     },

@@ -26,6 +26,8 @@ export type ClientQuery = {
   readonly account: SqlAccount | null;
   /** The whole answer is awaited before its first byte, so that its summary is true. */
   readonly waitsForEnd: boolean;
+  /** Under which the store knows the query while it runs. */
+  readonly runId: string;
   readonly signal: AbortSignal;
 };
 
@@ -107,6 +109,7 @@ async function open(options: ClickHouseRunnerOptions, query: ClientQuery, limits
     const { body, contentType, summary } = await store.stream(sql, format, {
       ...parse,
       timeoutMs: applied.limits.timeoutMs,
+      queryId: query.runId,
       database,
       params: more.params ?? {},
       settings,

@@ -21,6 +21,7 @@ import { accountOf } from '../routes/sql.ts';
 import { MAX_QUERY_BYTES, type SqlLimits } from '../sql/limits.ts';
 import type { QuerySlots } from '../sql/query-slots.ts';
 import { createClickHouseRunner, type ClickHouseRunner } from './clickhouse-query.ts';
+import { progressInterval, sendProgress } from './progress-headers.ts';
 import { helloAnswer } from './hello.ts';
 import { clientErrorOf } from './wire-errors.ts';
 
@@ -122,7 +123,8 @@ async function* upTo(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;
-    if (bytes > 8 * MAX_QUERY_BYTES) throw refusal(191, 'QUERY_IS_TOO_LARGE', `The body is longer than ${8 * MAX_QUERY_BYTES} bytes`);
+    if (bytes > 8 * MAX_QUERY_BYTES)
+      throw refusal(191, 'QUERY_IS_TOO_LARGE', `The body is longer than ${8 * MAX_QUERY_BYTES} bytes: pass long lists as parameters`);
     yield chunk;
   }
 }
@@ -156,6 +158,7 @@ async function answerQuery(asked: Asked, queryId: string, { request, response, g
   const name = nameOf(project, queryId);
   if (ports.running.has(name)) throw refusal(216, 'QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING', `Query with id = ${queryId} is already running`);
   ports.running.set(name, gone);
+  const over = new AbortController();
   try {
     const facts = await ports.facts();
     const replyIn = (format: string): Reply =>
@@ -163,12 +166,16 @@ async function answerQuery(asked: Asked, queryId: string, { request, response, g
         request: wanted, facts, queryId, format, clock: ports.clock, stallMs: STALL_MS, gone: gone.signal,
         exceptionTag: Buffer.from(ports.random.bytes(new Uint8Array(8))).toString('hex'),
       }); // prettier-ignore
-    const hello = helloAnswer(text, new URL(request.raw.url ?? '/', 'http://x').searchParams, facts);
+    const { searchParams } = new URL(request.raw.url ?? '/', 'http://x');
+    const hello = helloAnswer(text, searchParams, facts);
     if (hello !== null) {
       const reply = replyIn('Native');
       await reply.write(hello);
       return void (await reply.end(summaryOf(null)));
     }
+    const runId = uuidV7(ports.clock, ports.random);
+    const intervalMs = progressInterval(searchParams);
+    if (intervalMs !== null) void sendProgress(response, { queryId: runId, intervalMs }, ports, over.signal);
     const answered = await ports.run({
       text,
       params: wanted.parameters,
@@ -178,6 +185,7 @@ async function answerQuery(asked: Asked, queryId: string, { request, response, g
       project,
       account,
       waitsForEnd: wanted.waitsForEnd,
+      runId,
       signal: gone.signal,
     });
     const reply = replyIn(answered.format);
@@ -188,8 +196,10 @@ async function answerQuery(asked: Asked, queryId: string, { request, response, g
       await reply.fail(clientErrorOf(error));
       return;
     }
+    over.abort();
     await reply.end(summaryOf(answered.summary));
   } finally {
+    over.abort();
     ports.running.delete(name);
   }
 }

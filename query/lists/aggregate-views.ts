@@ -6,12 +6,12 @@ const SORTED = 'arraySort(groupArray(t.reward))';
 const MEAN = `if(count(t.reward) = 0, NULL, if(min(t.reward) = max(t.reward), min(t.reward), arraySum(${SORTED}) / count(t.reward)))`;
 
 const OUTCOMES: readonly ViewColumn[] = [
-  column('rollouts', 'count()', 'rollouts seen so far'),
-  column('rewarded', 'count(t.reward)', 'rollouts that have a reward'),
+  column('rollouts', 'count()', 'rollouts seen so far', 'rollouts'),
+  column('rewarded', 'count(t.reward)', 'rollouts that have a reward', 'rollouts'),
   column('reward_mean', MEAN, 'mean reward of the rollouts that have one'),
-  column('solved', 'if(count(t.reward) = 0, NULL, countIf(t.reward >= 1))', 'rollouts with a reward of at least 1'),
-  column('failed', 'countIf(t.ok = false)', 'rollouts that ended badly'),
-  column('truncated', 'countIf(t.truncated = true)', 'rollouts that a limit cut off'),
+  column('solved', 'if(count(t.reward) = 0, NULL, countIf(t.reward >= 1))', 'rollouts with a reward of at least 1', 'rollouts'),
+  column('failed', 'countIf(t.ok = false)', 'rollouts that ended badly', 'rollouts'),
+  column('truncated', 'countIf(t.truncated = true)', 'rollouts that a limit cut off', 'rollouts'),
   column('output_tokens', 'sumOrNull(t.output_tokens)', 'sampled tokens', 'tokens'),
   column('started', 'min(t.started)', 'when the first rollout started; NULL when not known'),
   column('ended', 'max(t.ended)', 'when the last rollout ended; NULL when not known'),
@@ -35,8 +35,8 @@ export const envs: View = grouped(
   [column('env', 'assumeNotNull(t.env)', 'environment id')],
   [
     column('env_name', 'anyIf(t.env_name, isNotNull(t.env_name))', 'name of the environment'),
-    column('tasks', 'uniqExact(t.task_key, t.task_hash)', 'different tasks'),
-    column('groups', 'uniqExact(t.`group`)', 'groups'),
+    column('tasks', 'uniqExact(t.task_key, t.task_hash)', 'different tasks', 'tasks'),
+    column('groups', 'uniqExact(t.`group`)', 'groups', 'groups'),
   ],
   'isNotNull(t.env)',
 );
@@ -51,7 +51,7 @@ export const tasks: View = grouped(
   ],
   [
     column('task_type', 'anyIf(t.task_type, isNotNull(t.task_type))', 'type of the task'),
-    column('groups', 'uniqExact(t.`group`)', 'groups'),
+    column('groups', 'uniqExact(t.`group`)', 'groups', 'groups'),
   ],
   'isNotNull(t.task_key) OR isNotNull(t.task_hash)',
 );

@@ -1,5 +1,5 @@
 /** What a field of a resource is. Lists, filters, validation, OpenAPI and docs/rest.md all derive from these. */
-import type { View } from '../../store/columns/views/view.ts';
+import type { View, ViewColumn } from '../../store/columns/views/view.ts';
 
 /**
  * `int` fits 32 bits and is a JSON number; `long` is a 64-bit integer and a JSON string, as is `time` (microseconds since 1970 UTC); `float` is any double, those that JSON
@@ -42,10 +42,15 @@ export function fieldsOf(view: View, types: Readonly<Record<string, string>>): F
       name,
       ...typeOf(text),
       about: column.meaning,
-      ...(column.unit === undefined ? {} : { unit: column.unit }),
+      ...unitOf(column, text),
       sql: `v.\`${name}\``,
     };
   });
+}
+
+/** Times are numbers of microseconds here, as their type says. */
+function unitOf({ unit }: ViewColumn, type: string): { unit?: string } {
+  return unit === undefined || unit === 'none' || type.startsWith('time') ? {} : { unit };
 }
 
 /** A field that is computed, or taken from a join. */

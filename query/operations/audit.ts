@@ -4,7 +4,9 @@ import { runAudit } from '../../store/columns/audit/audit.ts';
 import { readBehind } from '../../store/columns/audit/behind.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import type { ProjectorState } from '../../store/columns/projector/state.ts';
+import { auditAnswer, behindAnswer } from '../routes/answers/operations-answers.ts';
 import { abortedWith } from './client-gone.ts';
+import { operation } from './operation-schema.ts';
 
 export type AuditOptions = {
   readonly log: EventLog;
@@ -21,12 +23,20 @@ export type AuditOptions = {
  */
 export const auditRoutes: FastifyPluginAsync<AuditOptions> = async (app, { log, feeds, store, projector }) => {
   const logs = [{ topic: 'events' as const, log }, ...(feeds === null ? [] : [{ topic: 'feeds' as const, log: feeds }])];
-  app.get('/v1/audit', { schema: { summary: 'Prove that what was accepted is stored', tags: ['operations'] } }, async (_request, reply) => {
-    const report = await runAudit(logs, store, abortedWith(reply));
-    return { ...report, projector: projector() };
-  });
-  app.get('/v1/behind', { schema: { summary: 'How many events are not stored yet', tags: ['operations'] } }, async (_request, reply) => {
-    const report = await readBehind(logs, store, abortedWith(reply));
-    return { ...report, projector: projector() };
-  });
+  app.get(
+    '/v1/audit',
+    operation({ summary: 'Prove that what was accepted is stored', forms: { 'application/json': auditAnswer } }),
+    async (_request, reply) => {
+      const report = await runAudit(logs, store, abortedWith(reply));
+      return { ...report, projector: projector() };
+    },
+  );
+  app.get(
+    '/v1/behind',
+    operation({ summary: 'How many events are not stored yet', forms: { 'application/json': behindAnswer } }),
+    async (_request, reply) => {
+      const report = await readBehind(logs, store, abortedWith(reply));
+      return { ...report, projector: projector() };
+    },
+  );
 };

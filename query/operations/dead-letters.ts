@@ -6,7 +6,9 @@ import { toJson } from '../../events/codec/cbor-to-json.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { logPartition } from '../../store/columns/projections/position.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
+import { deadLetterAnswer, deadLettersAnswer, retriedAnswer } from '../routes/answers/operations-answers.ts';
 import { abortedWith } from './client-gone.ts';
+import { operation } from './operation-schema.ts';
 import { parsed } from './parsed.ts';
 
 const place = z.strictObject({ partition: z.coerce.number().int().min(0).max(65_535), offset: z.coerce.number().int().min(0) });
@@ -39,22 +41,26 @@ const RETRY_CHUNK = 200;
  * and, when they can be read at all, as JSON text.
  */
 export const deadLetterRoutes: FastifyPluginAsync<{ readonly store: ColumnStore }> = async (app, { store }) => {
-  app.get('/v1/dead-letters', { schema: { summary: 'List dead letters', tags: ['operations'] } }, async (request, reply) => {
-    const { limit, partition, after } = parsed(listQuery, request.query);
-    const from = partition === undefined ? '' : 'WHERE (_partition, _offset) > ({partition:UInt16}, {after:Int64})';
-    const letters = await store.rows<Letter>(
-      `SELECT ${COLUMNS} FROM dead_letters FINAL ${from} ORDER BY _partition, _offset LIMIT {limit:UInt32}`,
-      {
-        params: { limit, partition: partition ?? 0, after: after ?? -1 },
-        signal: abortedWith(reply),
-      },
-    );
-    return { letters: letters.map((letter) => ({ ...letter, offset: Number(letter.offset) })) };
-  });
+  app.get(
+    '/v1/dead-letters',
+    operation({ summary: 'List dead letters', querystring: listQuery, forms: { 'application/json': deadLettersAnswer } }),
+    async (request, reply) => {
+      const { limit, partition, after } = parsed(listQuery, request.query);
+      const from = partition === undefined ? '' : 'WHERE (_partition, _offset) > ({partition:UInt16}, {after:Int64})';
+      const letters = await store.rows<Letter>(
+        `SELECT ${COLUMNS} FROM dead_letters FINAL ${from} ORDER BY _partition, _offset LIMIT {limit:UInt32}`,
+        {
+          params: { limit, partition: partition ?? 0, after: after ?? -1 },
+          signal: abortedWith(reply),
+        },
+      );
+      return { letters: letters.map((letter) => ({ ...letter, offset: Number(letter.offset) })) };
+    },
+  );
 
   app.get(
     '/v1/dead-letters/:partition/:offset',
-    { schema: { summary: 'Show one dead letter with its bytes', tags: ['operations'] } },
+    operation({ summary: 'Show one dead letter with its bytes', params: place, forms: { 'application/json': deadLetterAnswer } }),
     async (request) => {
       const { partition, offset } = parsed(place, request.params);
       const [letter] = await rawLetters(store, `_partition = ${partition} AND _offset = ${offset}`, 1);
@@ -71,7 +77,7 @@ export const deadLetterRetryRoutes: FastifyPluginAsync<{ readonly store: ColumnS
 ) => {
   app.post(
     '/v1/dead-letters/retry',
-    { schema: { summary: 'Append dead letters to the log again', tags: ['operations'] } },
+    operation({ summary: 'Append dead letters to the log again', body: retryBody, forms: { 'application/json': retriedAnswer } }),
     async (request, reply) => {
       const body = parsed(retryBody, request.body);
       const signal = abortedWith(reply);

@@ -2,7 +2,9 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsync } from 'fastify';
 import { z } from 'zod';
 import type { ViewComparison } from '../../store/columns/rebuild/compare-views.ts';
+import { rebuildLine } from '../routes/answers/operations-answers.ts';
 import { abortedWith } from './client-gone.ts';
+import { JSON_LINES, operation } from './operation-schema.ts';
 import { parsed } from './parsed.ts';
 import { progressLines } from './progress-lines.ts';
 
@@ -23,10 +25,14 @@ const body = z.strictObject({ check: z.boolean().default(false) });
 
 /** `POST /v1/rebuild {"check": true}`: progress as JSON lines; the line of phase `result` says whether live and rebuilt answers are equal. */
 export const rebuildRoutes: FastifyPluginAsync<{ readonly rebuild: Rebuild }> = async (app, { rebuild }) => {
-  app.post('/v1/rebuild', { schema: { summary: 'Build every table again from the log', tags: ['operations'] } }, async (request, reply) => {
-    const { check } = parsed(body, request.body);
-    const signal = abortedWith(reply);
-    const lines = progressLines<RebuildProgress>((tell) => rebuild({ check }, tell, signal));
-    return reply.type('application/x-ndjson').send(Readable.from(lines, { objectMode: false }));
-  });
+  app.post(
+    '/v1/rebuild',
+    operation({ summary: 'Build every table again from the log', body, forms: { [JSON_LINES]: rebuildLine } }),
+    async (request, reply) => {
+      const { check } = parsed(body, request.body);
+      const signal = abortedWith(reply);
+      const lines = progressLines<RebuildProgress>((tell) => rebuild({ check }, tell, signal));
+      return reply.type(JSON_LINES).send(Readable.from(lines, { objectMode: false }));
+    },
+  );
 };

@@ -8,6 +8,7 @@ import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import { cborToJson } from '../../events/codec/cbor-to-json.ts';
 import { DEFAULT_PROJECT } from '../../events/envelope.ts';
 import { entityId, MAX_MICROS } from '../../events/fields.ts';
+import { answerForms } from '../routes/answers/answer-schema.ts';
 import { abortedWith } from '../operations/client-gone.ts';
 import { parsed } from '../operations/parsed.ts';
 import { createSchedule } from './deliver/schedule.ts';
@@ -38,6 +39,13 @@ const MEDIA = {
   ndjson: 'application/x-ndjson; charset=utf-8',
   sse: 'text/event-stream; charset=utf-8',
 } as const;
+const event = z.looseObject({ v: z.literal(1), id: z.string(), type: z.string(), project: z.string().optional(), time: z.int(), data: z.looseObject({}) }).meta({ description: 'One event as it was recorded, one a line; docs/events.md.' }); // prettier-ignore
+const SCHEMA = {
+  summary: 'Deliver recorded events again, with their timing',
+  tags: ['replay'],
+  querystring: z.toJSONSchema(query, { io: 'input', unrepresentable: 'any' }),
+  response: answerForms('The events in order; in server-sent events the schema is that of the data of each', { 'application/x-ndjson': event, 'text/event-stream': event, 'application/cbor-seq': null }),
+}; // prettier-ignore
 /** Without pauses, events leave in pieces of about this size. */
 const PIECE_BYTES = 64 * 1024;
 
@@ -48,7 +56,7 @@ const PIECE_BYTES = 64 * 1024;
 export const replayRoutes: FastifyPluginAsync<ReplayRoutesOptions> = async (app, { clock, ...ports }) => {
   app.get(
     '/v1/replay/events',
-    { schema: { summary: 'Deliver recorded events again, with their timing', tags: ['replay'] } },
+    { schema: SCHEMA, validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify },
     async (request, reply) => {
       const wanted = parsed(query, request.query);
       const last = request.headers['last-event-id'];

@@ -10,6 +10,8 @@ import { startTestEngine } from '../engine-for-tests.ts';
 import type { TestEngine } from '../engine-for-tests.ts';
 import { DATABASE, prepareStore } from '../events-for-tests.ts';
 import { analyticsRoutes } from './analytics.ts';
+import { compareAnswer, estimatesAnswer, tasksAnswer } from './answers/analytics-answers.ts';
+import { breakdownAnswer, checkpointsAnswer, diffAnswer, judgesAnswer, runCurvesAnswer } from './answers/analytics-run-answers.ts';
 
 let engine: TestEngine;
 let app: FastifyInstance;
@@ -202,6 +204,32 @@ test('compare: tasks by hash, others listed, settings that differ warn, several 
   assert.deepEqual([pass?.base.estimate, pass?.other.estimate, pass?.paired.difference, pass?.mcNemar], [0.25, 0.75, 0.5, null]);
   assert.ok((pass?.pAdjusted ?? 0) >= (pass?.signFlip?.p ?? 1));
 }); // prettier-ignore
+
+const ANSWERS = {
+  'pass-at-k': estimatesAnswer,
+  breakdown: breakdownAnswer,
+  curves: runCurvesAnswer,
+  tasks: tasksAnswer,
+  checkpoints: checkpointsAnswer,
+  judges: judgesAnswer,
+} as const;
+
+test('every question about a run has an answer of its schema, whatever is odd about the run', async () => {
+  const odd = 'o\'dd/run?#% \\ "ü💥';
+  await writeRun(odd, { 'a/?': [1, 0], "b'": [NaN, Infinity] });
+  for (const run of ['nulls', 'nothing', 'single', 'gaps', 'named', 'train', odd]) {
+    for (const [path, schema] of Object.entries(ANSWERS)) {
+      const body = await good<object>(`${path}?run=${encodeURIComponent(run)}`);
+      assert.deepEqual(schema.parse(body), body, `${path} of ${run}`);
+    }
+  }
+  for (const query of ['base=single&other=nulls', 'base=single&other=nothing', `base=hand&other=${encodeURIComponent(odd)}`]) {
+    const body = await good<object>(`compare?${query}`);
+    assert.deepEqual(compareAnswer.parse(body), body, query);
+  }
+  const body = await good<object>(`diff?a=${encodeURIComponent(`${odd}-a/?-0`)}&b=hand-b-1`);
+  assert.deepEqual(diffAnswer.parse(body), body);
+});
 
 test('every other route answers, and says the same again at its position', async () => {
   for (const path of [

@@ -108,5 +108,10 @@ function asBadRequest(error: unknown): unknown {
   const { statusCode, message } = (error ?? {}) as { statusCode?: unknown; message?: unknown };
   if (error instanceof TapedeckError || typeof statusCode !== 'number' || statusCode >= 500) return error;
   const code = statusCode === 413 ? 'body_too_large' : statusCode === 415 ? 'unsupported_media_type' : 'bad_request';
+  if (code === 'body_too_large')
+    return new TapedeckError(code, `the body is longer than ${BODY_LIMIT} bytes: pass long lists as params, in parts`, {
+      cause: error,
+      details: { limit: BODY_LIMIT },
+    });
   return new TapedeckError(code, typeof message === 'string' ? message : 'bad request', { cause: error });
 }

@@ -8,6 +8,7 @@ import { lastCut, type ChainLink, type Lease } from '../feed/decision-state.ts';
 import { pendingOf } from '../feed/status.ts';
 import { readExtraColumns } from '../planner/batch-columns.ts';
 import { planRequest, type PlanRequest } from '../planner/plan-request.ts';
+import { endAnswer, manifestAnswer } from './answers.ts';
 import type { FeedService } from './feed-service.ts';
 import { manifestOf } from './manifest.ts';
 import {
@@ -16,6 +17,7 @@ import {
   batchParams,
   described,
   feedOf,
+  NOT_YET,
   parsed,
   projectQuery,
   wait,
@@ -42,7 +44,16 @@ const manifestQuery = z.strictObject({ ...projectQuery, wait });
 const ARROW = 'application/vnd.apache.arrow.stream';
 
 export const batchRoutes: FeedRoutes = (app, service) => {
-  const slice = { summary: "Read a rank's slice of a batch as an Arrow stream", params: batchParams, querystring: sliceQuery };
+  const slice = {
+    summary: "Read a rank's slice of a batch as an Arrow stream",
+    params: batchParams,
+    querystring: sliceQuery,
+    answers: {
+      200: { says: 'The slice, or the end of the feed', schema: endAnswer, forms: { [ARROW]: null } },
+      202: NOT_YET,
+      304: { says: 'The slice is the one that `If-None-Match` names' },
+    },
+  };
   app.get('/v1/feeds/:feed/batches/:n', described(slice), async (request, reply) => {
     const asked = await feedOf(service, request, reply);
     const { n } = parsed(batchParams, request.params);
@@ -77,7 +88,12 @@ export const batchRoutes: FeedRoutes = (app, service) => {
       .send(await (await service.slices(asked.engine)).read(prepared.slices[query.rank] as never));
   });
 
-  const manifest = { summary: 'Read what a batch holds and what it left out', params: batchParams, querystring: manifestQuery };
+  const manifest = {
+    summary: 'Read what a batch holds and what it left out',
+    params: batchParams,
+    querystring: manifestQuery,
+    answers: { 200: { says: 'The manifest, or the end of the feed', schema: z.union([manifestAnswer, endAnswer]) }, 202: NOT_YET },
+  };
   app.get('/v1/feeds/:feed/batches/:n/manifest', described(manifest), async (request, reply) => {
     const asked = await feedOf(service, request, reply);
     const { n } = parsed(batchParams, request.params);

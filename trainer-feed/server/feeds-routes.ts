@@ -5,6 +5,7 @@ import { entityId } from '../../events/fields.ts';
 import { lastCut } from '../feed/decision-state.ts';
 import type { KnownFeed } from '../feed/feed-directory.ts';
 import { feedSpec } from '../feed/spec.ts';
+import { deletedAnswer, feedAnswer, feedsAnswer } from './answers.ts';
 import { described, feedOf, feedParams, parsed, projectQuery, type FeedRoutes } from './route-parts.ts';
 
 const createBody = z.strictObject({
@@ -16,20 +17,41 @@ const listQuery = z.strictObject(projectQuery);
 const deleteQuery = z.strictObject({ ...projectQuery, reason: z.string().max(1024).optional() });
 
 export const feedsRoutes: FeedRoutes = (app, service) => {
-  app.post('/v1/feeds', described({ summary: 'Create a feed', body: createBody }), async (request, reply) => {
-    const body = parsed(createBody.extend({ spec: z.unknown() }), request.body);
-    const feed = await service.directory.create({ project: body.project, feed: body.feed }, body.spec ?? {});
-    return reply.code(feed.made ? 201 : 200).send(summaryOf(feed));
-  });
+  app.post(
+    '/v1/feeds',
+    described({
+      summary: 'Create a feed',
+      body: createBody,
+      answers: { 201: { says: 'The feed', schema: feedAnswer }, 200: { says: 'It was there, with the same spec', schema: feedAnswer } },
+    }),
+    async (request, reply) => {
+      const body = parsed(createBody.extend({ spec: z.unknown() }), request.body);
+      const feed = await service.directory.create({ project: body.project, feed: body.feed }, body.spec ?? {});
+      return reply.code(feed.made ? 201 : 200).send(summaryOf(feed));
+    },
+  );
 
-  app.get('/v1/feeds', described({ summary: 'List the feeds of a project', querystring: listQuery }), async (request) => {
-    const { project } = parsed(listQuery, request.query);
-    return { feeds: service.directory.list(project).map((feed) => withoutSpec(summaryOf(feed))) };
-  });
+  app.get(
+    '/v1/feeds',
+    described({
+      summary: 'List the feeds of a project',
+      querystring: listQuery,
+      answers: { 200: { says: 'The feeds, without their specs', schema: feedsAnswer } },
+    }),
+    async (request) => {
+      const { project } = parsed(listQuery, request.query);
+      return { feeds: service.directory.list(project).map((feed) => withoutSpec(summaryOf(feed))) };
+    },
+  );
 
   app.get(
     '/v1/feeds/:feed',
-    described({ summary: 'Read a feed and its spec', params: feedParams, querystring: listQuery }),
+    described({
+      summary: 'Read a feed and its spec',
+      params: feedParams,
+      querystring: listQuery,
+      answers: { 200: { says: 'The feed', schema: feedAnswer } },
+    }),
     async (request) => {
       const { feed } = parsed(feedParams, request.params);
       const { project } = parsed(listQuery, request.query);
@@ -40,7 +62,12 @@ export const feedsRoutes: FeedRoutes = (app, service) => {
 
   app.delete(
     '/v1/feeds/:feed',
-    described({ summary: 'End a feed for good', params: feedParams, querystring: deleteQuery }),
+    described({
+      summary: 'End a feed for good',
+      params: feedParams,
+      querystring: deleteQuery,
+      answers: { 200: { says: 'It is ended', schema: deletedAnswer } },
+    }),
     async (request, reply) => {
       const { feed } = parsed(feedParams, request.params);
       const { project, reason } = parsed(deleteQuery, request.query);

@@ -8,6 +8,7 @@ import { awaitFeed } from '../feed/await-feed.ts';
 import type { FeedEngine } from '../feed/engine.ts';
 import type { Requester } from '../feed/lease.ts';
 import type { Pending } from '../feed/status.ts';
+import { pendingAnswer } from './answers.ts';
 import type { FeedService } from './feed-service.ts';
 
 /** A request waits at most so long, seconds. */
@@ -26,17 +27,22 @@ export const token = z.int().nonnegative().meta({ description: 'fencing token of
 export const batchId = z.string().min(1).max(128);
 export const holder = z.string().min(1).max(256).meta({ description: 'who trains; the same name again takes over from itself' });
 
+/** One answer: in words, and its forms by media type; JSON where only a schema is given, bytes where a form is null. */
+export type Said = { readonly says: string; readonly schema?: z.ZodType; readonly forms?: Readonly<Record<string, z.ZodType | null>> };
+
 type Parts = {
   readonly summary: string;
   readonly params?: z.ZodType;
   readonly querystring?: z.ZodType;
   readonly body?: z.ZodType;
-  readonly response?: Record<string, unknown>;
+  /** What is answered, by status; no other success is. */
+  readonly answers: Readonly<Record<number, Said>>;
 };
 
 /** Options of a route: its place in OpenAPI. Requests are checked in the handler, by the same schemas. */
-export function described({ summary, params, querystring, body, response }: Parts) {
+export function described({ summary, params, querystring, body, answers }: Parts) {
   const json = (schema: z.ZodType): unknown => z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  const response = Object.fromEntries(Object.entries(answers).map(([status, said]) => [status, responseOf(said)]));
   return {
     schema: {
       summary,
@@ -44,12 +50,29 @@ export function described({ summary, params, querystring, body, response }: Part
       ...(params === undefined ? {} : { params: json(params) }),
       ...(querystring === undefined ? {} : { querystring: json(querystring) }),
       ...(body === undefined ? {} : { body: json(body) }),
-      ...(response === undefined ? {} : { response }),
+      response,
     },
     validatorCompiler: () => () => true,
     serializerCompiler: () => (value: unknown) => JSON.stringify(value),
   };
 }
+
+function responseOf({ says, schema, forms = {} }: Said): object {
+  const all = { ...(schema === undefined ? {} : { 'application/json': schema }), ...forms };
+  const content = Object.entries(all).map(([type, form]) => [
+    type,
+    { schema: form === null ? { type: 'string', format: 'binary' } : answerSchema(form) },
+  ]);
+  return { description: says, ...(content.length === 0 ? {} : { content: Object.fromEntries(content) as object }) };
+}
+
+function answerSchema(schema: z.ZodType): object {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io: 'output' });
+  return rest;
+}
+
+/** "Not yet", as routes that wait say it. */
+export const NOT_YET: Said = { says: 'Not yet: what is missing, and since when', schema: pendingAnswer };
 
 /** A part of a request as its schema says, or `bad_request` naming every wrong field. */
 export function parsed<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {

@@ -5,6 +5,7 @@ import { awaitFeed, foldOf } from '../feed/await-feed.ts';
 import { capacityOf, type Capacity } from '../feed/capacity.ts';
 import type { FeedFold } from '../feed/fold.ts';
 import { statusOf } from '../feed/status.ts';
+import { cancellation, capacityAnswer, statusAnswer } from './answers.ts';
 import { described, feedOf, feedParams, parsed, projectQuery, wait, type FeedRoutes } from './route-parts.ts';
 import { endsOf } from './trainer-routes.ts';
 
@@ -29,7 +30,12 @@ function hasRead({ facts }: FeedFold, ends: readonly number[]): boolean {
 export const statusRoutes: FeedRoutes = (app, service) => {
   app.get(
     '/v1/feeds/:feed/status',
-    described({ summary: 'Where a feed stands', params: feedParams, querystring: statusQuery }),
+    described({
+      summary: 'Where a feed stands',
+      params: feedParams,
+      querystring: statusQuery,
+      answers: { 200: { says: 'Its state', schema: statusAnswer } },
+    }),
     async (request, reply) => {
       const { engine } = await feedOf(service, request, reply);
       return statusOf(engine, foldOf(engine), await endsOf(service), service.clock.nowMicros());
@@ -38,7 +44,12 @@ export const statusRoutes: FeedRoutes = (app, service) => {
 
   app.get(
     '/v1/feeds/:feed/capacity',
-    described({ summary: 'How many rollouts producers may start', params: feedParams, querystring: capacityQuery }),
+    described({
+      summary: 'How many rollouts producers may start',
+      params: feedParams,
+      querystring: capacityQuery,
+      answers: { 200: { says: 'The room there is', schema: capacityAnswer } },
+    }),
     async (request, reply) => {
       const { engine, signal } = await feedOf(service, request, reply);
       const query = parsed(capacityQuery, request.query);
@@ -62,7 +73,12 @@ export const statusRoutes: FeedRoutes = (app, service) => {
 
   app.get(
     '/v1/feeds/:feed/cancellations',
-    described({ summary: 'Rollouts that runners should stop, as server-sent events', params: feedParams, querystring: statusQuery }),
+    described({
+      summary: 'Rollouts that runners should stop, as server-sent events',
+      params: feedParams,
+      querystring: statusQuery,
+      answers: { 200: { says: 'Events `cancel`; the schema is that of their data', forms: { 'text/event-stream': cancellation } } },
+    }),
     async (request, reply) => {
       const { engine, signal } = await feedOf(service, request, reply);
       foldOf(engine);

@@ -8,6 +8,7 @@ import { resumeFeed } from '../feed/resume.ts';
 import { pendingOf } from '../feed/status.ts';
 import { planRequest } from '../planner/plan-request.ts';
 import type { FeedEngine } from '../feed/engine.ts';
+import { checkpointAnswer, commitAnswer, endAnswer, leaseAnswer, policyAnswer, releaseAnswer, resumeAnswer } from './answers.ts';
 import type { FeedService } from './feed-service.ts';
 import {
   answerEnd,
@@ -18,10 +19,12 @@ import {
   feedParams,
   holder,
   MAX_WAIT_SECONDS,
+  NOT_YET,
   parsed,
   projectQuery,
   token,
   type FeedRoutes,
+  type Said,
 } from './route-parts.ts';
 
 const MAX_TTL_SECONDS = 86_400;
@@ -83,34 +86,40 @@ const policyBody = z.strictObject({
 });
 
 export const trainerRoutes: FeedRoutes = (app, service) => {
-  const route = (path: string, summary: string, body: z.ZodType) =>
-    [`/v1/feeds/:feed/${path}`, described({ summary, params: feedParams, querystring: query, body })] as const;
+  const route = (path: string, summary: string, body: z.ZodType, schema: z.ZodType, more: Readonly<Record<number, Said>> = {}) =>
+    [
+      `/v1/feeds/:feed/${path}`,
+      described({ summary, params: feedParams, querystring: query, body, answers: { 200: { says: summary, schema }, ...more } }),
+    ] as const;
 
-  app.post(...route('leases', 'Lease the next batch for a step', leaseBody), async (request, reply) => {
-    const { engine, requester, signal } = await feedOf(service, request, reply);
-    const { holder: by, step: of, ttlSeconds, token: held, wait, ...plan } = parsed(leaseBody, request.body);
-    const leased = await awaitFeed<Leased | 'end'>(
-      engine,
-      service.clock,
-      wait * 1000,
-      async (fold) =>
-        (await leaseBatch({ holder: by, step: of, ttlSeconds, token: held, plan }, requester)) ??
-        (engine.view.ended && of > fold.decisions.chain.length ? 'end' : null),
-      signal,
-    );
-    const fold = foldOf(engine);
-    if (leased === 'end') return answerEnd(reply, of, fold.decisions.committed);
-    if (leased === null)
-      return answerPending(
-        reply,
-        pendingOf(engine, fold, await endsOf(service), service.clock.nowMicros()),
-        'the rows of the batch to be read from the log',
+  app.post(
+    ...route('leases', 'Lease the next batch for a step', leaseBody, z.union([leaseAnswer, endAnswer]), { 202: NOT_YET }),
+    async (request, reply) => {
+      const { engine, requester, signal } = await feedOf(service, request, reply);
+      const { holder: by, step: of, ttlSeconds, token: held, wait, ...plan } = parsed(leaseBody, request.body);
+      const leased = await awaitFeed<Leased | 'end'>(
+        engine,
+        service.clock,
+        wait * 1000,
+        async (fold) =>
+          (await leaseBatch({ holder: by, step: of, ttlSeconds, token: held, plan }, requester)) ??
+          (engine.view.ended && of > fold.decisions.chain.length ? 'end' : null),
+        signal,
       );
-    service.reached('feed-leased');
-    return leaseAnswer(leased, engine);
-  });
+      const fold = foldOf(engine);
+      if (leased === 'end') return answerEnd(reply, of, fold.decisions.committed);
+      if (leased === null)
+        return answerPending(
+          reply,
+          pendingOf(engine, fold, await endsOf(service), service.clock.nowMicros()),
+          'the rows of the batch to be read from the log',
+        );
+      service.reached('feed-leased');
+      return leaseSummary(leased, engine);
+    },
+  );
 
-  app.post(...route('commits', 'Commit a batch after its optimizer step', commitBody), async (request, reply) => {
+  app.post(...route('commits', 'Commit a batch after its optimizer step', commitBody, commitAnswer), async (request, reply) => {
     const { engine, requester } = await feedOf(service, request, reply);
     const body = parsed(commitBody, request.body);
     if (body.metrics !== null) runOf(engine, body.run, 'metrics');
@@ -129,21 +138,21 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
     return done;
   });
 
-  app.post(...route('release', 'Give a lease back', releaseBody), async (request, reply) => {
+  app.post(...route('release', 'Give a lease back', releaseBody, releaseAnswer), async (request, reply) => {
     const { requester } = await feedOf(service, request, reply);
     const body = parsed(releaseBody, request.body);
     await releaseLease(body, requester);
     return { released: true };
   });
 
-  app.post(...route('checkpoints', 'Mark a checkpoint that can be resumed', checkpointBody), async (request, reply) => {
+  app.post(...route('checkpoints', 'Mark a checkpoint that can be resumed', checkpointBody, checkpointAnswer), async (request, reply) => {
     const { requester } = await feedOf(service, request, reply);
     const body = parsed(checkpointBody, request.body);
     await markCheckpoint(body, requester);
     return { marked: true };
   });
 
-  app.post(...route('resume', 'Go on from a checkpoint', resumeBody), async (request, reply) => {
+  app.post(...route('resume', 'Go on from a checkpoint', resumeBody, resumeAnswer), async (request, reply) => {
     const { requester } = await feedOf(service, request, reply);
     const body = parsed(resumeBody, request.body);
     const resumed = await resumeFeed(body, requester);
@@ -151,7 +160,7 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
     return resumed;
   });
 
-  app.post(...route('policy', 'Say that new weights can be sampled from', policyBody), async (request, reply) => {
+  app.post(...route('policy', 'Say that new weights can be sampled from', policyBody, policyAnswer), async (request, reply) => {
     const { engine } = await feedOf(service, request, reply);
     const { run, ...body } = parsed(policyBody, request.body);
     const { timeline } = foldOf(engine).decisions;
@@ -180,7 +189,7 @@ export async function endsOf(service: FeedService): Promise<number[]> {
   return (await service.events.positions()).map(({ end }) => end);
 }
 
-function leaseAnswer({ lease, plan, timeline }: Leased, engine: FeedEngine) {
+function leaseSummary({ lease, plan, timeline }: Leased, engine: FeedEngine) {
   const record = engine.fold?.decisions.batches.get(lease.n);
   const { n: number, batchId: id, holder: by, token: fencing, planId, expires } = lease;
   return {

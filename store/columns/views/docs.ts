@@ -10,6 +10,7 @@ Every project has a database of its own that holds these views and nothing else;
 
 Rules that hold everywhere
 - NULL means "not measured", never 0. NaN and the infinities are values. Lists cannot be NULL in ClickHouse: \`nodes.streams\` says which were given.
+- Units: every number and time has one; \`none\` is for what has no unit: numbers of nodes, steps and versions, ratios, rewards as they were scored. Text and truth values have an empty cell.
 - Ids are strings as the producer gave them. Times are \`DateTime64(6, 'UTC')\`, in microseconds. A \`time\` of 1970-01-01 00:00:00 is one that the producer did not know.
 - Views that list things (\`runs\`, \`groups\`, \`rollouts\`, \`traces\`) read summaries and are fast over millions of nodes. Wide columns (\`nodes.text\`, \`message\`, token lists,
   \`call_bodies\`) are read only when selected: filter by \`run\`, \`rollout\` or \`trace\` first.
@@ -31,11 +32,11 @@ export function sqlDocs(): string {
 function section(view: View): string {
   const rows = view.columns.map(row);
   const questions = (view.questions ?? []).map(({ asks, sql }) => `${asks}\n\n\`\`\`sql\n${sql}\n\`\`\`\n\n`);
-  return `## ${view.name}\n\n${view.about}\n\n\`\`\`sql\n${view.example}\n\`\`\`\n\n${questions.join('')}| column | meaning |\n|---|---|\n${rows.join('\n')}\n`;
+  return `## ${view.name}\n\n${view.about}\n\n\`\`\`sql\n${view.example}\n\`\`\`\n\n${questions.join('')}| column | unit | meaning |\n|---|---|---|\n${rows.join('\n')}\n`;
 }
 
 function row({ name, meaning, unit }: ViewColumn): string {
-  return `| \`${name}\` | ${meaning.replaceAll('|', '\\|')}${unit === undefined ? '' : ` (${unit})`} |`;
+  return `| \`${name}\` | ${unit ?? ''} | ${meaning.replaceAll('|', '\\|')} |`;
 }
 
 if (import.meta.main) process.stdout.write(sqlDocs());

@@ -2,12 +2,12 @@
 import { before, column, finalOf, maybeId, maybeNode, plain, plains, PROJECT_AND_RUN, ROLLOUT, type View } from './view.ts';
 
 const POSITION = [
-  column('partition', 't._partition % 32768', 'log partition of the event'),
-  column('offset', 't._offset', 'offset of the event in its partition'),
+  column('partition', 't._partition % 32768', 'log partition of the event', 'none'),
+  column('offset', 't._offset', 'offset of the event in its partition', 'none'),
 ];
 
 const EXTRA = plain('extra', 'what the producer could not map, as JSON text');
-const TIME = plain('time', "producer's clock");
+const TIME = plain('time', "producer's clock", 'µs');
 const NODE = maybeNode('node', '_node', 'node, for scope node');
 const REWARD_ENTITY = [
   ...PROJECT_AND_RUN,
@@ -24,12 +24,12 @@ export const rewards: View = {
   columns: [
     ...REWARD_ENTITY,
     column('group', 't.last.1', 'group id, where the event carried one'),
-    column('score', 't.last.2', 'the score'),
-    column('weight', 'ifNull(t.last.3, 1.)', 'its weight; 1 when none was given'),
+    column('score', 't.last.2', 'the score', 'none'),
+    column('weight', 'ifNull(t.last.3, 1.)', 'its weight; 1 when none was given', 'none'),
     column('source_kind', 't.last.4', 'code, model or human'),
     column('source_name', 't.last.5', 'who or what gave it'),
     column('source_version', 't.last.6', 'version of the source'),
-    column('time', 't.last.7', "producer's clock"),
+    column('time', 't.last.7', "producer's clock", 'µs'),
     column('id', 't.last.8', 'id of the event that gave it'),
   ],
   from: (source) =>
@@ -44,8 +44,8 @@ export const rewardsHistory: View = {
   columns: [
     ...REWARD_ENTITY,
     plain('group', 'group id, where the event carried one'),
-    plain('score', 'the score'),
-    column('weight', 'ifNull(t.weight, 1.)', 'its weight; 1 when none was given'),
+    plain('score', 'the score', 'none'),
+    column('weight', 'ifNull(t.weight, 1.)', 'its weight; 1 when none was given', 'none'),
     ...plains({ source_kind: 'code, model or human', source_name: 'who or what gave it', source_version: 'version of the source' }),
     plain('id', 'event id'),
     plain('supersedes', 'id of the event it replaces, where said'),
@@ -70,7 +70,7 @@ const METRIC_ENTITY = [
 export const metrics: View = {
   name: 'metrics',
   about: 'The latest value of each metric per entity. Metrics are logged, not trained on.',
-  columns: [...METRIC_ENTITY, column('value', 't.last.1', 'the value; NULL was not measured'), column('time', 't.last.2', "producer's clock")],
+  columns: [...METRIC_ENTITY, column('value', 't.last.1', 'the value; NULL was not measured', 'as the metric has it'), column('time', 't.last.2', "producer's clock", 'µs')],
   from: (source) =>
     `FROM (SELECT project, run, rollout, scope, \`group\`, trace, _node, name, argMax((value, time), (_offset, _partition)) AS last ` +
     `FROM ${source.db}metric_events FINAL WHERE project = ${source.project}${before(source)} GROUP BY project, run, rollout, scope, \`group\`, trace, _node, name) AS t`,
@@ -80,7 +80,14 @@ export const metrics: View = {
 export const metricsHistory: View = {
   name: 'metrics_history',
   about: 'Every metric event.',
-  columns: [...METRIC_ENTITY, plain('value', 'the value; NULL was not measured'), plain('id', 'event id'), EXTRA, TIME, ...POSITION],
+  columns: [
+    ...METRIC_ENTITY,
+    plain('value', 'the value; NULL was not measured', 'as the metric has it'),
+    plain('id', 'event id'),
+    EXTRA,
+    TIME,
+    ...POSITION,
+  ],
   from: finalOf('metric_events'),
   example: "SELECT time, value FROM metrics_history WHERE scope = 'run' AND name = 'loss' ORDER BY time",
 };
@@ -90,7 +97,7 @@ const FACT_ENTITY = [
   maybeId('group', 'group id, where the event carried one'),
   maybeId('rollout', 'rollout id'),
   maybeId('trace', 'trace id'),
-  plain('node', 'node, for scope node'),
+  plain('node', 'node, for scope node', 'none'),
   plain('scope', 'run, group, rollout, trace or node'),
 ];
 
@@ -99,7 +106,12 @@ export const errors: View = {
   about: 'Errors of any entity. Errors of single model calls are in `calls`.',
   columns: [
     ...FACT_ENTITY,
-    ...plains({ type: 'type of the error', message: 'text', status_code: 'status, where there was one', traceback: 'where it happened' }),
+    ...plains({
+      type: 'type of the error',
+      message: 'text',
+      status_code: ['status, where there was one', 'none'],
+      traceback: 'where it happened',
+    }),
     plain('id', 'event id'),
     EXTRA,
     TIME,

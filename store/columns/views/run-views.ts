@@ -34,8 +34,8 @@ const MIRROR_OF = plain(
 );
 
 /** The latest value that is not NULL. Fields come from one event type, so one log partition; the partition breaks ties. */
-function latest(name: string, meaning: string): ViewColumn {
-  return column(name, latestSql(name), meaning);
+function latest(name: string, meaning: string, unit?: string): ViewColumn {
+  return column(name, latestSql(name), meaning, unit);
 }
 
 function latestSql(name: string): string {
@@ -60,8 +60,8 @@ export const runs: View = {
     latest('config', 'configuration as JSON text'),
     latest('envs', 'environments as JSON text'),
     column('tags', `JSONExtract(ifNull(${latestSql('tags')}, '[]'), 'Array(String)')`, 'tags; empty when none were given'),
-    column('started', `minIf(${knownTime('t.time')}, t.type = 'run.started')`, 'when the run started; NULL when not known'),
-    column('ended', `if(countIf(t.type = 'run.ended') = 0, NULL, ifNull(${latestSql('ended')}, maxIf(${knownTime('t.time')}, t.type = 'run.ended')))`, 'when the run ended; NULL while it runs or when not known'),
+    column('started', `minIf(${knownTime('t.time')}, t.type = 'run.started')`, 'when the run started; NULL when not known', 'µs'),
+    column('ended', `if(countIf(t.type = 'run.ended') = 0, NULL, ifNull(${latestSql('ended')}, maxIf(${knownTime('t.time')}, t.type = 'run.ended')))`, 'when the run ended; NULL while it runs or when not known', 'µs'),
     column('status', `multiIf(countIf(t.type = 'run.ended') > 0, ${latestSql('status')}, countIf(t.type = 'run.started') > 0, 'running', NULL)`, 'running, completed, failed or cancelled; NULL when the run itself never said'),
     latest('metrics', 'final metrics of the run as JSON text'),
   ],
@@ -82,13 +82,13 @@ export const groups: View = {
     plain('group', 'group id'),
     column('task_key', latestSql('task_key'), 'key of the task'),
     column('env', latestSql('env'), 'environment id'),
-    column('size', `ifNull(${latestSql('sealed_size')}, max(t.size))`, 'number of rollouts: actual when sealed, else as announced'),
-    latest('sealed', 'when the group was sealed; NULL while it is open or when not known'),
+    column('size', `ifNull(${latestSql('sealed_size')}, max(t.size))`, 'number of rollouts: actual when sealed, else as announced', 'rollouts'),
+    latest('sealed', 'when the group was sealed; NULL while it is open or when not known', 'µs'),
     latest('reason', 'why it was sealed: complete, deadline or cancelled'),
-    column('rollouts', 'sum(t.rollout_count)', 'rollouts seen so far'),
-    column('reward_mean', `if(count(t.reward) = 0, NULL, if(min(t.reward) = max(t.reward), min(t.reward), ${MEAN}))`, 'mean reward of the rollouts that have one'),
-    column('reward_std', `multiIf(count(t.reward) < 2, NULL, min(t.reward) = max(t.reward), 0., sqrt(arraySum(x -> (x - ${MEAN}) * (x - ${MEAN}), ${SORTED_REWARDS}) / (count(t.reward) - 1)))`, 'standard deviation of these rewards with n - 1; exactly 0 when all are equal'),
-    column('solved', 'if(count(t.reward) = 0, NULL, countIf(t.reward >= 1))', 'rollouts with a reward of at least 1'),
+    column('rollouts', 'sum(t.rollout_count)', 'rollouts seen so far', 'rollouts'),
+    column('reward_mean', `if(count(t.reward) = 0, NULL, if(min(t.reward) = max(t.reward), min(t.reward), ${MEAN}))`, 'mean reward of the rollouts that have one', 'none'),
+    column('reward_std', `multiIf(count(t.reward) < 2, NULL, min(t.reward) = max(t.reward), 0., sqrt(arraySum(x -> (x - ${MEAN}) * (x - ${MEAN}), ${SORTED_REWARDS}) / (count(t.reward) - 1)))`, 'standard deviation of these rewards with n - 1; exactly 0 when all are equal', 'none'),
+    column('solved', 'if(count(t.reward) = 0, NULL, countIf(t.reward >= 1))', 'rollouts with a reward of at least 1', 'rollouts'),
   ],
   from: (source) =>
     `FROM (SELECT project, run, \`group\`, task_key, env, size, sealed_size, sealed, reason, CAST(NULL, 'Nullable(Float64)') AS reward, toUInt64(0) AS rollout_count, _offset, _partition FROM ${source.db}group_events FINAL WHERE project = ${source.project}${before(source)} ` +
@@ -99,22 +99,22 @@ export const groups: View = {
 const TASK_COLUMNS = plains({ group: 'group id', task_key: 'key of the task', env: 'environment id' });
 
 const REWARD_COLUMNS = [
-  plain('rewards_missing', 'weighted rewards that were assigned without a score; then `reward` is NULL'),
-  column('reward', 't.reward', 'sum of score times weight over the latest reward of each name; NULL when none was assigned or a weighted score is NULL'),
+  plain('rewards_missing', 'weighted rewards that were assigned without a score; then `reward` is NULL', 'rewards'),
+  column('reward', 't.reward', 'sum of score times weight over the latest reward of each name; NULL when none was assigned or a weighted score is NULL', 'none'),
 ]; // prettier-ignore
 
 const SIZE_COLUMNS = [
   plain('input_tokens', 'tokens fed in, a shared prefix counted once; when no node carries tokens, the prompt tokens its calls reported', 'tokens'),
   plain('output_tokens', 'sampled tokens, each node once; when no node carries tokens, the completion tokens its calls reported', 'tokens'),
-  plain('turns', 'sampled nodes'),
-  plain('branches', 'leaves of the graph'),
-  plain('nodes', 'nodes'),
-  plain('calls', 'model calls, failed ones included'),
-  plain('cost', 'sum over the calls that report a cost', 'as reported'),
-  plain('errors', 'error events'),
+  plain('turns', 'sampled nodes', 'nodes'),
+  plain('branches', 'leaves of the graph', 'branches'),
+  plain('nodes', 'nodes', 'nodes'),
+  plain('calls', 'model calls, failed ones included', 'calls'),
+  plain('cost', 'sum over the calls that report a cost', 'USD'),
+  plain('errors', 'error events', 'errors'),
   plain('error_type', 'type of the last error'),
-  plain('started', 'when it started; NULL when not known'),
-  plain('ended', 'when it ended; NULL while it runs or when not known'),
+  plain('started', 'when it started; NULL when not known', 'µs'),
+  plain('ended', 'when it ended; NULL while it runs or when not known', 'µs'),
 ]; // prettier-ignore
 
 const OUTCOME_COLUMNS = plains({
@@ -131,15 +131,15 @@ export const rollouts: View = {
     ROLLOUT,
     ...TASK_COLUMNS,
     ...plains({ env_name: 'name of the environment', task_type: 'type of the task', task_hash: 'sha256 of the canonical JSON of the task data' }),
-    ...plains({ work_type: 'train or eval', attempt: 'number of the attempt', parent_rollout: 'the rollout it was forked from' }),
-    ...plains({ fork_trace: 'trace it was forked from', fork_node: 'node it was forked at', step: 'training step it was made for' }),
+    ...plains({ work_type: 'train or eval', attempt: ['number of the attempt', 'none'], parent_rollout: 'the rollout it was forked from' }),
+    ...plains({ fork_trace: 'trace it was forked from', fork_node: ['node it was forked at', 'none'], step: ['training step it was made for', 'none'] }),
     MIRROR_OF,
-    plain('policy_version_min', 'oldest policy version that sampled in it'),
-    plain('policy_version_max', 'newest policy version that sampled in it'),
+    plain('policy_version_min', 'oldest policy version that sampled in it', 'none'),
+    plain('policy_version_max', 'newest policy version that sampled in it', 'none'),
     ...OUTCOME_COLUMNS,
     plain('cancelled', 'reason when it was cancelled: stale, overload, user or superseded'),
     ...REWARD_COLUMNS,
-    plain('traces', 'traces seen so far'),
+    plain('traces', 'traces seen so far', 'traces'),
     ...SIZE_COLUMNS,
   ],
   from: (source) => `${summaryOf('rollout_summary')(source)} AND ${withoutMirrors('rollout', source)}`,
@@ -156,8 +156,8 @@ export const traces: View = {
     ...TASK_COLUMNS,
     ...plains({ agent: 'name of the agent', model: 'model of the agent', trainable: 'whether the agent is trained' }),
     MIRROR_OF,
-    plain('policy_version_min', 'oldest policy version that sampled in it'),
-    plain('policy_version_max', 'newest policy version that sampled in it'),
+    plain('policy_version_min', 'oldest policy version that sampled in it', 'none'),
+    plain('policy_version_max', 'newest policy version that sampled in it', 'none'),
     ...OUTCOME_COLUMNS,
     ...REWARD_COLUMNS,
     ...SIZE_COLUMNS,

@@ -5,6 +5,7 @@ export type ViewColumn = {
   /** The expression over the tables in `from` (aliased `t`). */
   readonly sql: string;
   readonly meaning: string;
+  /** Of numbers and times: `none` where none makes sense (numbers of things, ratios). Text and truth values have none at all. */
   readonly unit?: string;
 };
 
@@ -40,9 +41,9 @@ export function plain(name: string, meaning: string, unit?: string): ViewColumn 
   return column(name, `t.\`${name}\``, meaning, unit);
 }
 
-/** Columns of the table under their own names, each with its meaning. */
-export function plains(meanings: Readonly<Record<string, string>>): ViewColumn[] {
-  return Object.entries(meanings).map(([name, meaning]) => plain(name, meaning));
+/** Columns of the table under their own names, each with its meaning, or its meaning and unit. */
+export function plains(meanings: Readonly<Record<string, string | readonly [meaning: string, unit: string]>>): ViewColumn[] {
+  return Object.entries(meanings).map(([name, said]) => (typeof said === 'string' ? plain(name, said) : plain(name, ...said)));
 }
 
 /** A key column in which an absent id is the empty string. */
@@ -52,7 +53,7 @@ export function maybeId(name: string, meaning: string): ViewColumn {
 
 /** A key column in which "no node" is 4294967295. */
 export function maybeNode(name: string, stored: string, meaning: string): ViewColumn {
-  return column(name, `nullIf(t.\`${stored}\`, 4294967295)`, meaning);
+  return column(name, `nullIf(t.\`${stored}\`, 4294967295)`, meaning, 'none');
 }
 
 export const PROJECT_AND_RUN = [plain('project', 'tenant'), plain('run', 'run id')] as const;

@@ -37,6 +37,20 @@ test('the catalogue and the engine agree on every view and column, in order', as
   assert.deepEqual(engineSays, Object.fromEntries(CATALOGUE.map((view) => [view.name, view.columns.map(({ name }) => name)])));
 });
 
+test('every number and time has a unit, and nothing else has one', async () => {
+  const rows = await store.rows<{ table: string; name: string; type: string }>(
+    'SELECT table, name, type FROM system.columns WHERE database = {database:String}',
+    { params: { database } },
+  );
+  const wrong = rows.flatMap(({ table, name, type }) => {
+    const unit = CATALOGUE.find((view) => view.name === table)?.columns.find((column) => column.name === name)?.unit;
+    return /\b(U?Int|Float|DateTime|Decimal)\d+/.test(type) === (unit !== undefined) ? [] : [`${table}.${name} ${type}: ${unit}`];
+  });
+  assert.deepEqual(wrong, []);
+  const times = CATALOGUE.flatMap((view) => view.columns.filter(({ unit }) => unit === 'µs').map(({ name }) => `${view.name}.${name}`));
+  assert.deepEqual(rows.filter(({ type }) => type.includes('DateTime')).map(({ table, name }) => `${table}.${name}`).toSorted(), times.toSorted()); // prettier-ignore
+});
+
 /** The names that people and programs rely on, whatever else a view shows. */
 const PROMISED: Readonly<Record<string, string>> = {
   runs: 'kind name config tags started ended status',

@@ -4,7 +4,11 @@ import { createHash, randomBytes } from 'node:crypto';
 import { encodeEvent } from '../../../events/codec/cbor-encode.ts';
 import { world, type WorldOptions } from '../../feed/feed-world.ts';
 
-export type Under = { readonly url: () => string };
+export type Under = {
+  readonly url: () => string;
+  /** Fails where an answer is not what the server's own document says of it. */
+  readonly fetch: (request: Request) => Promise<Response>;
+};
 
 export type Answer = { readonly status: number; readonly headers: Headers; readonly bytes: Buffer; readonly json: () => never };
 
@@ -78,7 +82,8 @@ export class FeedClient {
     more: { body?: Buffer; type?: string; headers?: Record<string, string> } = {},
   ): Promise<Answer> {
     const headers = { ...(more.type === undefined ? {} : { 'content-type': more.type }), ...more.headers };
-    const answer = await fetch(`${this.#under.url()}${path}`, { method, headers, ...(more.body === undefined ? {} : { body: more.body }) });
+    const body = more.body === undefined ? {} : { body: new Uint8Array(more.body) };
+    const answer = await this.#under.fetch(new Request(`${this.#under.url()}${path}`, { method, headers, ...body }));
     const bytes = Buffer.from(await answer.arrayBuffer());
     return { status: answer.status, headers: answer.headers, bytes, json: () => JSON.parse(bytes.toString()) as never };
   }
