@@ -39,7 +39,7 @@ const COMMANDS: Readonly<Record<string, { readonly about: string; readonly load:
 };
 
 async function loadExport(): Promise<Make> {
-  const { exportCommand } = await import('./commands/export.ts');
+  const { exportCommand } = await import('./commands/export/export.ts');
   const { openEpisodeSource } = await import('./episode-source.ts');
   return (config) => exportCommand(config, openEpisodeSource);
 }

@@ -9,7 +9,7 @@ import { httpSink } from '../../ingest/importers/http-sink.ts';
 import type { Config } from '../config.ts';
 import { keyedFetch } from '../server-key.ts';
 import { importFiles } from '../../ingest/importers/import-files.ts';
-import type { Format } from '../../ingest/importers/recognise.ts';
+import { FORMATS, type Format } from '../../ingest/importers/recognise.ts';
 import { addIssue, emptyReport, exitCodeOf, reportText, type ImportReport } from '../../ingest/importers/report.ts';
 import { INTERRUPTED, onInterrupt } from './interrupt.ts';
 
@@ -30,14 +30,12 @@ type Options = {
 /** Exit codes: 0 all imported, 2 some lines, files or events not, 1 nothing imported or broken off, 130 stopped by Ctrl-C. */
 export function importCommand(config: Pick<Config, 'url' | 'project'>): Command {
   return new Command('import')
-    .description('import rollouts from files: verifiers v1 traces.jsonl, v0 results.jsonl, plain or compressed')
+    .description('import rollouts from files: verifiers v1 traces.jsonl, v0 results.jsonl, ATIF trajectories, plain or compressed')
     .argument('<paths...>', 'files, folders (searched through) or patterns')
     .option('--url <url>', 'server to send to', config.url)
     .option('--project <id>', 'project to import into (default: that of the key, or default)', config.project)
     .option('--run <id>', 'run for records that name none')
-    .addOption(
-      new Option('--format <format>', 'take every file for this format').choices(['verifiers-v1', 'verifiers-v0', 'verifiers-v0-page']),
-    )
+    .addOption(new Option('--format <format>', 'take every file for this format').choices(FORMATS))
     .option('--max-line-mib <n>', 'longest line that is read, MiB', positive, 512)
     .option('--json', 'print the report as JSON')
     .action(async (paths: string[], options: Options) => {

@@ -1,8 +1,5 @@
 /** The events of a rollout back to one row of verifiers v0, and those of its run to metadata.json. Rows that came through the importer come back equal. */
-import { TapedeckError } from '../../base/errors.ts';
-import { decodeCbor } from '../../events/codec/cbor-decode.ts';
-import { readEvent } from '../../events/read-event.ts';
-import { upcast } from '../../events/upcast.ts';
+import { exactEvent } from './exact-event.ts';
 import { compact, isRecord, itemsOf, recordOf, textOf, type Json, type JsonRecord } from './json-value.ts';
 import { withRest } from './rest.ts';
 import { rowBack, type V0Event, type V0Row } from './verifiers-v0-back.ts';
@@ -19,13 +16,6 @@ export async function rowOfRollout(slices: AsyncIterable<Uint8Array> | Iterable<
   const ended = events.findLast(({ type }) => type === 'rollout.ended')?.data;
   return { row: withRest(found.row, ended?.['extra']), left: found.left };
 } // prettier-ignore
-
-function exactEvent(slice: Uint8Array): V0Event {
-  const checked = readEvent(slice);
-  if (!checked.ok) throw new TapedeckError(checked.error.code, checked.error.message);
-  const exact = upcast(decodeCbor(slice, 0, slice.length, { wholeFloats: true })) as { data: JsonRecord };
-  return { type: checked.value.type, trace: checked.value.trace ?? null, data: exact.data };
-}
 
 /**
  * metadata.json of a run from its `run.started` events (the last one counts, as a run that is described again): of an imported run what its metadata.json said, its averages

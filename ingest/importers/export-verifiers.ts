@@ -2,12 +2,9 @@
  * The events of a rollout back to one verifiers v1 episode. Pure. Episodes that came through the importer come back equal field by field; rollouts recorded
  * here become episodes with upstream's defaults where an event says nothing.
  */
-import { TapedeckError } from '../../base/errors.ts';
-import { decodeCbor } from '../../events/codec/cbor-decode.ts';
-import { readEvent } from '../../events/read-event.ts';
 import type { EventType } from '../../events/registry.ts';
-import { upcast } from '../../events/upcast.ts';
 import { PackedArray } from '../../events/packed-array.ts';
+import { exactEvent, type ExactEvent } from './exact-event.ts';
 import { compact, isRecord, itemsOf, numberOf, recordOf, textOf, type Json, type JsonRecord } from './json-value.ts';
 import { floatsOf } from './json-text.ts';
 import { UPLOAD_LABEL } from './note-labels.ts';
@@ -15,15 +12,6 @@ import { withRest } from './rest.ts';
 import { episodeHeadBack, episodeTailBack, nodeBack, traceHeadBack, traceTailBack } from './verifiers-back.ts';
 import { callBack, errorBack, metricBack, rewardBack } from './verifiers-parts.ts';
 import { tokensToRecord } from './verifiers-tokens.ts';
-
-/** An event as the export needs it: checked, with whole floats kept apart from integers. */
-type ExactEvent = {
-  readonly type: EventType;
-  readonly time: number;
-  readonly run: string;
-  readonly trace: string | null;
-  readonly data: JsonRecord;
-};
 
 type TraceParts = {
   started: JsonRecord;
@@ -69,14 +57,6 @@ export async function episodeOf(rollout: string, slices: AsyncIterable<Uint8Arra
   };
   for await (const slice of slices) addEvent(exactEvent(slice), parts);
   return parts.started === null ? null : { episode: episodeFrom(rollout, parts, parts.started), left: parts.left };
-}
-
-function exactEvent(slice: Uint8Array): ExactEvent {
-  const checked = readEvent(slice);
-  if (!checked.ok) throw new TapedeckError(checked.error.code, checked.error.message);
-  const { type, time, run, trace } = checked.value;
-  const exact = upcast(decodeCbor(slice, 0, slice.length, { wholeFloats: true })) as { data: JsonRecord };
-  return { type, time, run: run ?? '', trace: trace ?? null, data: exact.data };
 }
 
 function addEvent(event: ExactEvent, parts: Parts): void {

@@ -3,13 +3,15 @@ import { glob, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import { fileBytes } from './file-bytes.ts';
-import { recognise, type Format } from './recognise.ts';
+import { isOneDocument, recognise, type Format } from './recognise.ts';
 
 export type FoundFile = {
   readonly path: string;
   /** Bytes on disk. */
   readonly size: number;
   readonly format: Format;
+  /** The file is one document, or a list of some; else each line is one. */
+  readonly isDocument: boolean;
   /** metadata.json beside a v0 file. */
   readonly metadata: string | null;
 };
@@ -17,7 +19,7 @@ export type SkippedFile = { readonly path: string; readonly reason: string };
 
 /** How much of a file is looked at to recognise it (after decompression). */
 const HEAD_BYTES = 1024 * 1024;
-const CANDIDATE = /\.jsonl(\.gz|\.zst)?$|(^|\/)rollouts_raw\.json$/;
+const CANDIDATE = /\.jsonl(\.gz|\.zst)?$|\.atif\.json(\.gz|\.zst)?$|(^|\/)trajectory(\.[\w-]+)?\.json$|(^|\/)rollouts_raw\.json$/;
 
 /**
  * Every file that can be imported, in path order, each once; with the files that were named or looked like rollouts and cannot. Errors: `not_found` when a
@@ -49,7 +51,7 @@ async function expand(name: string): Promise<string[]> {
     const what =
       found === null
         ? 'no such file or folder, and no file matches it as a pattern'
-        : 'no *.jsonl, *.jsonl.gz, *.jsonl.zst or rollouts_raw.json in it';
+        : 'no *.jsonl, *.jsonl.gz, *.jsonl.zst, trajectory.json, *.atif.json or rollouts_raw.json in it';
     throw new TapedeckError('not_found', `${name}: ${what}`);
   }
   return paths;
@@ -74,7 +76,8 @@ async function judge(path: string, format: Format | undefined): Promise<FoundFil
     path,
     size: (await statOf(path))?.size as number,
     format: chosen,
-    metadata: chosen === 'verifiers-v1' ? null : await metadataOf(path),
+    isDocument: chosen === 'verifiers-v0-page' || (chosen === 'atif' && isOneDocument(head)),
+    metadata: chosen === 'verifiers-v0' || chosen === 'verifiers-v0-page' ? await metadataOf(path) : null,
   };
 }
 

@@ -1,6 +1,7 @@
 /** Reads the found files, maps every record to events and sends them. What is wrong with one line never stops the rest. */
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import type { Problem, Result } from '../../base/result.ts';
+import { trajectoryEvents } from './atif/import-atif.ts';
 import type { Warning } from './event-list.ts';
 import type { ImportedEvent } from './event-maker.ts';
 import { fileBytes } from './file-bytes.ts';
@@ -73,7 +74,7 @@ async function importFile(file: FoundFile, work: Work): Promise<void> {
   const seen = new Set<string>();
   try {
     const map = await mapperFor(file, work);
-    if (file.format === 'verifiers-v0-page') await importPage(file, entry, map, seen, work);
+    if (file.isDocument) await importDocument(file, entry, map, seen, work);
     else await importLines(file, entry, map, seen, work);
   } catch (error) {
     // a damaged file is one problem; a sink that gave up, or the signal, is the end of the import
@@ -137,19 +138,31 @@ function failLine(path: string, number: number, problem: Problem, entry: FileRep
   addIssue(work.report, { path, line: number, code, message, ...(field !== undefined && { field }) });
 }
 
-/** A page of samples is one document: it is read whole, up to the limit of a line. */
-async function importPage(file: FoundFile, entry: FileReport, map: Mapper, seen: Set<string>, work: Work): Promise<void> {
-  const page = work.read(await wholeFile(file.path, work));
-  const samples = page.ok ? recordOf(page.value)?.['samples'] : undefined;
-  if (!page.ok || !isList(samples)) {
-    const problem: Problem = page.ok ? { code: 'wrong_type', message: 'samples must be a list', field: 'samples' } : page.error;
+/** A document is read whole, up to the limit of a line. */
+async function importDocument(file: FoundFile, entry: FileReport, map: Mapper, seen: Set<string>, work: Work): Promise<void> {
+  const document = work.read(withoutMark(await wholeFile(file.path, work)));
+  const records = document.ok ? recordsOf(document.value, file.format) : null;
+  if (!document.ok || records === null) {
+    const problem: Problem = document.ok ? { code: 'wrong_type', message: 'samples must be a list', field: 'samples' } : document.error;
     addIssue(work.report, { path: file.path, line: null, code: problem.code, message: problem.message });
     return;
   }
-  for (const [index, sample] of samples.entries()) {
+  for (const [index, record] of records.entries()) {
     entry.lines++;
-    await take(map(sample, Buffer.from(jsonText(sample)), index + 1), file.path, index + 1, entry, seen, work);
+    await take(map(record, Buffer.from(jsonText(record)), index + 1), file.path, index + 1, entry, seen, work);
   }
+}
+
+/** The samples of a page, the trajectories of a list, or the one that the document is. */
+function recordsOf(document: Json, format: FoundFile['format']): readonly Json[] | null {
+  if (format === 'atif') return isList(document) ? document : [document];
+  const samples = recordOf(document)?.['samples'];
+  return isList(samples) ? samples : null;
+}
+
+/** Without the byte order mark that some writers put first. */
+function withoutMark(text: Buffer): Buffer {
+  return text.at(0) === 0xef ? text.subarray(3) : text;
 }
 
 async function wholeFile(path: string, work: Work): Promise<Buffer> {
@@ -171,6 +184,7 @@ function bytesOf(path: string, work: Work): AsyncGenerator<Buffer> {
 async function mapperFor(file: FoundFile, work: Work): Promise<Mapper> {
   const { options } = work;
   if (file.format === 'verifiers-v1') return (record) => episodeEvents(record, options);
+  if (file.format === 'atif') return (record) => trajectoryEvents(record, options);
   const metadata = await metadataOf(file, work);
   const runs = new Map<string, V0Run>();
   return (record, bytes, number) => {
@@ -197,7 +211,7 @@ async function metadataOf(file: FoundFile, work: Work): Promise<JsonRecord | nul
     });
     return null;
   }
-  const parsed = work.read(text.at(0) === 0xef ? text.subarray(3) : text);
+  const parsed = work.read(withoutMark(text));
   if (parsed.ok && isRecord(parsed.value)) return parsed.value;
   const message = parsed.ok ? 'must be an object: rows are imported without it' : parsed.error.message;
   addIssue(work.report, { path: file.metadata, line: null, code: parsed.ok ? 'wrong_type' : parsed.error.code, message });

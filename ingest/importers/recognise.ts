@@ -1,6 +1,7 @@
 /** Which format a file has, from the beginning of its content. Pure. */
 
-export type Format = 'verifiers-v1' | 'verifiers-v0' | 'verifiers-v0-page';
+export const FORMATS = ['verifiers-v1', 'verifiers-v0', 'verifiers-v0-page', 'atif'] as const;
+export type Format = (typeof FORMATS)[number];
 export type Recognised = { readonly format: Format } | { readonly reason: string };
 
 /** Keys of the outermost object as far as `head` reaches; null when it does not begin with an object. Strings are skipped, not checked. */
@@ -31,6 +32,24 @@ export function outerKeys(head: Uint8Array): Set<string> | null {
   return keys;
 }
 
+/** What follows the bracket of a file that is one list; null when it is none. */
+function listStart(head: Uint8Array): Uint8Array | null {
+  const match = /^(?:\xef\xbb\xbf)?[ \t\r\n]*\[/.exec(
+    Buffer.from(head.buffer, head.byteOffset, Math.min(head.length, 200)).toString('latin1'),
+  );
+  return match === null ? null : head.subarray(match[0].length);
+}
+
+/** Whether a file is one document, which may run over lines: a list, or an object that goes on after its first line. Else each line is one. */
+export function isOneDocument(head: Uint8Array): boolean {
+  if (listStart(head) !== null) return true;
+  const text = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
+  const start = text.indexOf(0x7b);
+  const end = start < 0 ? -1 : text.indexOf(0x0a, start);
+  if (end < 0) return false;
+  return /[{[,]\s*$/.test(text.toString('latin1', Math.max(start, end - 200), end));
+}
+
 function stringEnd(bytes: Buffer, from: number): number {
   for (let at = from; at < bytes.length; at++) {
     if (bytes[at] === 0x5c) at++;
@@ -46,8 +65,12 @@ export function recognise(head: Uint8Array, name: string): Recognised {
     return { reason: 'a Git LFS pointer, not the file itself: fetch it with git lfs pull' };
   }
   if (start.trim() === '') return formatByName(name) ?? { reason: 'the file is empty' };
-  const keys = outerKeys(head);
-  if (keys === null) return { reason: 'does not begin with a JSON object' };
+  const inList = listStart(head);
+  const keys = outerKeys(inList ?? head);
+  if (keys?.has('__header__') === true)
+    return { reason: 'a stream of single steps: import the trajectory that its writer makes of them when it is done' };
+  if (keys?.has('schema_version') === true && (keys.has('steps') || keys.has('agent'))) return { format: 'atif' };
+  if (keys === null || inList !== null) return { reason: 'does not begin with a JSON object' };
   if (keys.has('traces') || (keys.has('id') && keys.has('env') && keys.has('task'))) return { format: 'verifiers-v1' };
   if (keys.has('samples') && keys.has('run_id')) return { format: 'verifiers-v0-page' };
   if (keys.has('nodes') && keys.has('agent')) return { reason: 'traces without their episodes: import the traces.jsonl of the run' };

@@ -76,14 +76,18 @@ export function exitCodeOf(report: ImportReport): 0 | 1 | 2 {
   return report.issueCount > 0 || report.rejected > 0 || report.skipped.length > 0 ? 2 : 0;
 }
 
+const RECORDS = {
+  'verifiers-v1': 'episodes',
+  'verifiers-v0': 'rollouts',
+  'verifiers-v0-page': 'rollouts',
+  atif: 'trajectories',
+} as const satisfies Record<Format, string>;
+
 /** The report for people. */
 export function reportText(report: ImportReport): string {
   const lines: string[] = [];
   for (const file of report.files) {
-    const parts = [
-      `${file.imported} of ${file.lines} ${file.format === 'verifiers-v1' ? 'episodes' : 'rollouts'}`,
-      `${file.events} events`,
-    ];
+    const parts = [`${file.imported} of ${file.lines} ${RECORDS[file.format]}`, `${file.events} events`];
     if (file.torn > 0) parts.push('the last line was cut off (its writer was stopped) and left out');
     lines.push(`${file.path}: ${file.format}, ${parts.join(', ')}`);
   }

@@ -1,6 +1,7 @@
 /** How far each file was taken: what the tail remembers between two starts. A place is written only when the server has acknowledged everything before it. */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { FORMATS } from '../importers/recognise.ts';
 
 const pinnedRun = z.object({
   run: z.string(),
@@ -19,7 +20,7 @@ const place = z.object({
   ino: z.number(),
   /** lines: taken line by line as it grows. whole: taken when it is complete (compressed files, pages). skipped: nothing that can be imported. */
   kind: z.enum(['lines', 'whole', 'skipped']),
-  format: z.enum(['verifiers-v1', 'verifiers-v0', 'verifiers-v0-page']).nullable(),
+  format: z.enum(FORMATS).nullable(),
   reason: z.string().nullable(),
   /** Bytes taken, up to and including a line feed; for the other kinds how much of the file `mark` covers. */
   offset: z.int().nonnegative(),

@@ -200,7 +200,8 @@ async function begin(path: string, there: FileStat, file: FileHandle, work: Tail
     if (work.options.once) skip(path, recognised.reason, work);
     return null;
   }
-  if (recognised.format === 'verifiers-v0-page') return { ...base, ...mark, kind: 'whole', format: recognised.format };
+  if (recognised.format === 'verifiers-v0-page' || recognised.format === 'atif')
+    return { ...base, ...mark, kind: 'whole', format: recognised.format };
   return { ...base, kind: 'lines', format: recognised.format, mark: await markAt(file, 0) };
 }
 

@@ -53,7 +53,7 @@ for (const [name, open] of [
   ['arrow', () => ask('arrow', SELECT)],
   ['RowBinary at /clickhouse/', () => askAsClickHouse('RowBinary', SELECT)],
 ] as const) {
-  test(`${name}: ${WANTED / MIB} MiB pass through in bounded memory`, { timeout: 600_000 }, async () => {
+  test(`${name}: ${WANTED / MIB} MiB pass through in bounded memory`, { timeout: 600_000 }, async (context) => {
     const answer = await open();
     assert.equal(answer.status, 200);
     globalThis.gc?.();
@@ -64,6 +64,9 @@ for (const [name, open] of [
       bytes += chunk.length;
       most = Math.max(most, process.memoryUsage().rss - before);
     }
+    context.diagnostic(
+      `${bytes} bytes; server and client in one process grew by at most ${Math.round(most / MIB)} MiB, to ${Math.round((before + most) / MIB)} MiB`,
+    );
     assert.ok(bytes >= WANTED, `${bytes} bytes came`);
     assert.ok(most < GROWTH, `memory grew by ${Math.round(most / MIB)} MiB`);
   });

@@ -1,5 +1,5 @@
 /** Decoded event values as JSON text: whole floats keep their point, integers of 64 bits their digits. */
-import { WholeFloat } from '../../events/codec/whole-float.ts';
+import { WholeFloat } from '../../../events/codec/whole-float.ts';
 
 /** Text that is JSON already. */
 export class JsonText {

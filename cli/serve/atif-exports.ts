@@ -1,16 +1,18 @@
-/** Traces as ATIF trajectories (Harbor's interchange format), one per line, from the original events. */
-import { TapedeckError } from '../../base/errors.ts';
-import { decodeCbor } from '../../events/codec/cbor-decode.ts';
-import { readEvent } from '../../events/read-event.ts';
-import { upcast } from '../../events/upcast.ts';
-import { rolloutSlices, type RolloutEventsOptions } from '../operations/rollout-events.ts';
-import { trajectoryOf, type AtifEvent, type Trajectory } from './atif-trajectory.ts';
-import { rowsOf } from './conversation-formats.ts';
-import { exactJson } from './exact-json.ts';
-import type { ExportFormat, ExportSink } from './export-format.ts';
+/** Traces as ATIF trajectories (Harbor's interchange format), one per line, from the original events: the importers know how to write them. */
+import { exactJson } from '../../ingest/importers/atif/exact-json.ts';
+import { trajectoryOf, type AtifEvent, type Trajectory } from '../../ingest/importers/atif/trajectory.ts';
+import { exactEvent } from '../../ingest/importers/exact-event.ts';
+import { rowsOf } from '../../query/exports/conversation-formats.ts';
+import type { ExportFormat, ExportSink } from '../../query/exports/export-format.ts';
+import { rolloutSlices, type RolloutEventsOptions } from '../../query/operations/rollout-events.ts';
 
 /** What no trajectory has a place for, and what is not counted. */
-const NEVER = { 'sampling parameters': null, 'token masks, advantages and loss weights': null, 'times of calls and tools': null };
+const NEVER = {
+  'requests, endpoints, finish reasons and sampling parameters but reasoning_effort': null,
+  'token masks, advantages and loss weights, and which message of a prompt its tokens are of': null,
+  'times of calls and tools': null,
+  'env, task, group and what the rollout was made for': null,
+};
 
 export function atifFormat(parts: RolloutEventsOptions): ExportFormat {
   return {
@@ -38,13 +40,6 @@ export function atifFormat(parts: RolloutEventsOptions): ExportFormat {
   };
 } // prettier-ignore
 
-function exactEvent(slice: Uint8Array): AtifEvent {
-  const checked = readEvent(slice);
-  if (!checked.ok) throw new TapedeckError(checked.error.code, checked.error.message);
-  const exact = upcast(decodeCbor(slice, 0, slice.length, { wholeFloats: true })) as { data: Record<string, unknown> };
-  return { type: checked.value.type, time: checked.value.time, trace: checked.value.trace ?? null, data: exact.data };
-}
-
 async function writeTrajectory({ head, steps, tail }: Trajectory, sink: ExportSink): Promise<void> {
   await sink.write(Buffer.from(`${exactJson(head).slice(0, -1)},"steps":[`));
   let isFirst = true;
@@ -52,6 +47,7 @@ async function writeTrajectory({ head, steps, tail }: Trajectory, sink: ExportSi
     await sink.write(Buffer.from(`${isFirst ? '' : ','}${exactJson(step)}`));
     isFirst = false;
   }
-  await sink.write(Buffer.from(`],${exactJson(tail()).slice(1)}\n`));
+  const rest = exactJson(tail()).slice(1);
+  await sink.write(Buffer.from(`]${rest === '}' ? '' : ','}${rest}\n`));
   sink.count(1);
 }

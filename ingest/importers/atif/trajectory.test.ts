@@ -3,18 +3,19 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { PackedArray } from '../../events/packed-array.ts';
-import { WholeFloat } from '../../events/codec/whole-float.ts';
-import { atifTrajectory } from './atif-schema-for-tests.ts';
-import { trajectoryOf, type AtifEvent } from './atif-trajectory.ts';
+import { PackedArray } from '../../../events/packed-array.ts';
+import { WholeFloat } from '../../../events/codec/whole-float.ts';
+import { atifTrajectory } from './schema-for-tests.ts';
+import type { JsonRecord } from '../json-value.ts';
+import { trajectoryOf, type AtifEvent } from './trajectory.ts';
 import { exactJson } from './exact-json.ts';
 
 const KEY = { run: 'r', rollout: 'o', trace: 't' };
-const SHARED = join(import.meta.dirname, '../../../shared');
+const SHARED = join(import.meta.dirname, '../../../../shared');
 const skip = existsSync(join(SHARED, 'data/harbor-atif')) ? false : 'the collected files (../shared/data) are not here';
 
-function event(type: string, data: Record<string, unknown>, trace: string | null = 't'): AtifEvent {
-  return { type, time: 1_762_214_400_500_123, trace, data };
+function event(type: string, data: object, trace: string | null = 't'): AtifEvent {
+  return { type, time: 1_762_214_400_500_123, trace, data: data as JsonRecord };
 }
 function node(index: number, message: Record<string, unknown>, rest: Record<string, unknown> = {}): AtifEvent {
   return event('node.appended', { index, ...(index > 0 && { parent: index - 1 }), role: message['role'], sampled: message['role'] === 'assistant', message, ...rest });
@@ -22,6 +23,9 @@ function node(index: number, message: Record<string, unknown>, rest: Record<stri
 function tokens(ids: number[], mask: number[], logprobs?: number[]): Record<string, unknown> {
   return { tokens: { ids: PackedArray.of(Uint32Array.from(ids)), mask: PackedArray.of(Uint8Array.from(mask)), ...(logprobs !== undefined && { logprobs: PackedArray.of(Float32Array.from(logprobs)) }) } };
 } // prettier-ignore
+
+/** What a message says beyond its step, as a reader of ours finds it. */
+const own = (message: object): object => ({ tapedeck: { message } });
 
 /** The trajectory as a reader gets it, checked against the schema, and what was counted. */
 function written(events: readonly AtifEvent[]): { trajectory: Record<string, unknown> | null; left: Record<string, number> } {
@@ -65,14 +69,15 @@ test('a trace becomes a trajectory: calls with their results, whole prompts, usa
     agent: { name: 'solver', version: 'unknown', model_name: 'toy', tool_definitions: [{ type: 'function', function: { name: 'add', parameters: {} } }] },
     steps: [
       { step_id: 1, timestamp: '2025-11-04T00:00:00.500123Z', source: 'system', message: 'Be brief.' },
-      { step_id: 2, timestamp: '2025-11-04T00:00:00.500123Z', source: 'user', message: [{ type: 'text', text: 'What?' }] },
+      { step_id: 2, timestamp: '2025-11-04T00:00:00.500123Z', source: 'user', message: [{ type: 'text', text: 'What?' }], extra: own({ kept: { content: [{ type: 'text', text: 'What?' }, { type: 'input_audio', input_audio: {} }] } }) },
       {
         step_id: 3, timestamp: '2025-11-04T00:00:00.500123Z', source: 'agent', model_name: 'toy-1', message: '', reasoning_content: 'hm', llm_call_count: 1,
         tool_calls: [
           { tool_call_id: 'c1', function_name: 'add', arguments: { big: JSON.parse('12345678901234567890') as number } },
           { tool_call_id: 'c2', function_name: 'add', arguments: {}, extra: { arguments: 'broken {' } },
         ],
-        observation: { results: [{ source_call_id: 'c1', content: 'two' }, { content: 'three' }] },
+        observation: { results: [{ source_call_id: 'c1', content: 'two' }, { content: 'three', extra: own({ kept: { tool_call_id: 'other' } }) }] },
+        extra: own({ kept: { content: null }, inside: { tool_calls: [{ kept: { arguments: '{"big": 12345678901234567890}' } }, { kept: { function: { name: 'add', arguments: 'broken {' } }, absent: ['name', 'arguments'] }] } }),
         metrics: { prompt_tokens: 4, completion_tokens: 2, cached_tokens: 1, cost_usd: 1, prompt_token_ids: [1, 2, 3, 4], completion_token_ids: [5, 6], logprobs: [-0.5, -0.25] },
       },
       {
@@ -83,7 +88,7 @@ test('a trace becomes a trajectory: calls with their results, whole prompts, usa
     final_metrics: { total_prompt_tokens: 8, total_completion_tokens: 3, total_steps: 4 },
   });
   assert.deepEqual(left, {
-    'reward.assigned': 1, 'nodes of other branches': 2, 'parts of messages that are neither text nor a linked image': 1, 'tool results without their call in the step before': 1,
+    'reward.assigned': 1, 'nodes of other branches': 2, 'parts of messages that are neither text nor a linked image (kept in extra)': 1, 'tool results without their call in the step before (the id is kept in extra)': 1,
     'tool arguments that are no JSON object (kept as text in extra)': 1,
   });
 }); // prettier-ignore

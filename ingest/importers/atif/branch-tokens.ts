@@ -1,7 +1,9 @@
 /** Token streams along a branch as ATIF's step metrics: the whole prompt of a step, and what was sampled with its logprobs. Pure. */
-import type { PackedArray } from '../../events/packed-array.ts';
-import { JsonText } from './exact-json.ts';
-import { dataOf, type Count } from './atif-messages.ts';
+import { WholeFloat } from '../../../events/codec/whole-float.ts';
+import type { PackedArray } from '../../../events/packed-array.ts';
+import { recordOf, type JsonRecord } from '../json-value.ts';
+import { exactJson, JsonText } from './exact-json.ts';
+import type { Count } from './messages.ts';
 
 export type TokenMetrics = {
   readonly prompt_token_ids?: JsonText;
@@ -21,8 +23,8 @@ export class BranchTokens {
   }
 
   /** The metrics of a sampled node; empty for others, and where the tokens are not known. */
-  add(node: Readonly<Record<string, unknown>>): TokenMetrics {
-    const tokens = dataOf(node['tokens']);
+  add(node: JsonRecord): TokenMetrics {
+    const tokens = recordOf(node['tokens']);
     if (tokens === null) {
       this.#isKnown = false;
       return {};
@@ -49,7 +51,7 @@ export class BranchTokens {
     if (ids.length > 0) this.#ids += `${this.#ids === '' ? '' : ','}${ids.join(',')}`;
   }
 
-  #logprobs(tokens: Readonly<Record<string, unknown>>): Pick<TokenMetrics, 'logprobs'> {
+  #logprobs(tokens: JsonRecord): Pick<TokenMetrics, 'logprobs'> {
     const stream = tokens['logprobs'] as PackedArray<'f32'> | null | undefined;
     if (stream === null || stream === undefined) return {};
     const values = stream.typed();
@@ -57,6 +59,6 @@ export class BranchTokens {
       this.#count('logprobs with values that JSON does not have');
       return {};
     }
-    return { logprobs: new JsonText(`[${values.join(',')}]`) };
+    return { logprobs: new JsonText(`[${Array.from(values, (value) => exactJson(WholeFloat.box(value))).join(',')}]`) };
   }
 }

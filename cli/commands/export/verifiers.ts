@@ -1,13 +1,18 @@
-/** `tapedeck export verifiers`: a run back to verifiers' own format. */
+/** `tapedeck export verifiers`: a run back to verifiers' own format, streamed as it is read. */
 import { Command } from 'commander';
-import { systemClock } from '../../base/clock.ts';
-import { DEFAULT_PROJECT } from '../../events/envelope.ts';
-import { exportEpisodes, lineWriter, writeFileWhole, type EpisodeSource, type ExportReport } from '../../ingest/importers/export-file.ts';
-import type { Config } from '../config.ts';
-import { asSeconds } from '../render/as-seconds.ts';
-import { endMissing, tellMissing } from '../render/missing-line.ts';
-import { waitUntilStored } from '../wait-until-stored.ts';
-import { INTERRUPTED, onInterrupt } from './interrupt.ts';
+import { systemClock } from '../../../base/clock.ts';
+import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
+import {
+  exportEpisodes,
+  lineWriter,
+  writeFileWhole,
+  type EpisodeSource,
+  type ExportReport,
+} from '../../../ingest/importers/export-file.ts';
+import type { Config } from '../../config.ts';
+import { asSeconds } from '../../render/as-seconds.ts';
+import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
+import { allStored, DEFAULT_WAIT_SECONDS } from './all-stored.ts';
 
 type Options = {
   readonly url: string;
@@ -21,15 +26,13 @@ type Options = {
 /** Opens what episodes are read from on the server at `url`. */
 export type OpenEpisodeSource = (url: string, signal: AbortSignal) => Promise<EpisodeSource & { close(): Promise<void> }>;
 
-const DEFAULT_WAIT_SECONDS = 60;
-
 /**
  * Writes what was accepted when it was called: it waits for what is not stored yet. Exit codes: 0 all written, 2 some rollouts have no start and were left out, 1 failed,
  * 130 stopped by Ctrl-C (the file is then not there).
  */
-export function exportCommand(config: Pick<Config, 'url' | 'project'>, openSource: OpenEpisodeSource): Command {
-  const verifiers = new Command('verifiers')
-    .description('verifiers v1 episodes, one per line (traces.jsonl)')
+export function verifiersCommand(config: Pick<Config, 'url' | 'project'>, openSource: OpenEpisodeSource): Command {
+  return new Command('verifiers')
+    .description('verifiers v1 episodes of a run, one per line (traces.jsonl), streamed')
     .requiredOption('--run <id>', 'the run to export')
     .option('--rollout <id...>', 'only these rollouts')
     .option('--project <id>', 'project of the run', config.project ?? DEFAULT_PROJECT)
@@ -45,14 +48,13 @@ export function exportCommand(config: Pick<Config, 'url' | 'project'>, openSourc
     .action(async (options: Options) => {
       process.exitCode = await run(options, openSource);
     });
-  return new Command('export').description('export rollouts to files').addCommand(verifiers);
 }
 
 async function run(options: Options, openSource: OpenEpisodeSource): Promise<number> {
   const stop = onInterrupt(systemClock);
   const source = await openSource(options.url, stop.signal);
   try {
-    await whole(options, stop.signal);
+    await allStored(options, stop.signal);
     const { project, run: runId, rollout: rollouts = [] } = options;
     const wanted = { project, run: runId, rollouts, signal: stop.signal, onEpisode: progress };
     const report =
@@ -67,16 +69,6 @@ async function run(options: Options, openSource: OpenEpisodeSource): Promise<num
   } finally {
     stop.done();
     await source.close();
-  }
-}
-
-/** Rollouts that are being stored would be written short, or not at all, without a word. */
-async function whole({ url, wait }: Options, signal: AbortSignal): Promise<void> {
-  try {
-    const patience = { clock: systemClock, signal, patienceMs: wait * 1000 };
-    await waitUntilStored(url, { ...patience, topic: 'events', onMissing: tellMissing });
-  } finally {
-    endMissing();
   }
 }
 
