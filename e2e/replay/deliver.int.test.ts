@@ -1,66 +1,64 @@
 /** What was recorded, delivered again: to files, as server-sent events, to another server, into another log. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { startFakeEngine, type FakeEngine } from '../fake-engine/engine.ts';
-import { startGatewayServer, vllmUpstream, type GatewayServer, type MadeTrace } from '../gateway/gateway-server.ts';
+import type { GatewayServer } from '../gateway/gateway-server.ts';
 import { caughtUp, sql } from '../proof.ts';
 import { startServer, temporaryFolder } from '../server.ts';
-import { programCommand, record, tapedeck } from './recorded-program.ts';
+import { programCommand, tapedeck } from './recorded-program.ts';
+import { startRecordedRun, type RecordedRun } from './recorded-run.ts';
 
 type EventJson = { id: string; type: string; time: number; rollout?: string };
 const countSql = "SELECT toUInt32(count()) AS n FROM events WHERE status = 'stored'";
 
 describe('delivery of recorded events', () => {
-  const folder = temporaryFolder('replay-deliver');
-  const file = (name: string): string => join(folder.path, name);
-  let engine: FakeEngine;
+  let run: RecordedRun;
   let gateway: GatewayServer;
-  const made: MadeTrace[] = [];
-
   before(async () => {
-    engine = await startFakeEngine({ seed: 9 });
-    gateway = await startGatewayServer({ vllm: vllmUpstream(engine) });
-    for (const key of ['iron', 'tin', 'lead']) {
-      made.push(await record(gateway, 'tool-agent', [], { task: { key }, group: { id: 'g', size: 3 }, agent: { name: 'solver' } }, { REPLAY_TASK: JSON.stringify({ key }) })); // prettier-ignore
-    }
+    run = await startRecordedRun('replay-deliver');
+    ({ gateway } = run);
   });
-  after(async () => {
-    await gateway.stop();
-    await engine.close();
-    folder.remove();
-  });
+  after(() => run.close());
 
-  const first = (): MadeTrace => made[0]!;
   const count = async (url: string): Promise<number> => (await sql<{ n: number }>(url, countSql))[0]!.n;
 
   describe('events', () => {
     test('a rollout as lines: its events in order, once each', async () => {
-      const ran = await tapedeck(gateway.url, 'replay', 'events', first().rollout);
+      const ran = await tapedeck(gateway.url, 'replay', 'events', run.first.rollout);
       assert.equal(ran.code, 0, ran.err);
       const events = ran.out.trimEnd().split('\n').map((line) => JSON.parse(line) as EventJson); // prettier-ignore
       assert.deepEqual([events[0]?.type, events.at(-1)?.type], ['rollout.started', 'rollout.ended']);
-      const stored = await gateway.sql<{ id: string }>("SELECT toString(id) AS id FROM events WHERE rollout = {rollout:String} AND status = 'stored' ORDER BY offset", { rollout: first().rollout }); // prettier-ignore
+      const stored = await gateway.sql<{ id: string }>("SELECT toString(id) AS id FROM events WHERE rollout = {rollout:String} AND status = 'stored' ORDER BY offset", { rollout: run.first.rollout }); // prettier-ignore
       assert.deepEqual(events.map(({ id }) => id), stored.map(({ id }) => id)); // prettier-ignore
       assert.match(ran.err, new RegExp(`${events.length} events delivered`));
     });
 
     test('a run and a time range, to files', async () => {
-      assert.equal((await tapedeck(gateway.url, 'replay', 'events', '--run', 'run-1', '--to', file('run.ndjson'))).code, 0);
-      const lines = readFileSync(file('run.ndjson'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line) as EventJson); // prettier-ignore
+      assert.equal((await tapedeck(gateway.url, 'replay', 'events', '--run', 'run-1', '--to', run.file('run.ndjson'))).code, 0);
+      const lines = readFileSync(run.file('run.ndjson'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line) as EventJson); // prettier-ignore
       assert.equal(new Set(lines.map(({ id }) => id)).size, lines.length);
-      for (const { rollout } of made) {
+      for (const { rollout } of run.made) {
         const types = lines.filter((event) => event.rollout === rollout).map(({ type }) => type);
         assert.deepEqual([types[0], types.at(-1)], ['rollout.started', 'rollout.ended']);
       }
       const [from, until] = [lines[5]!.time, lines[20]!.time];
       assert.equal(
-        (await tapedeck(gateway.url, 'replay', 'events', '--from', String(from), '--until', String(until), '--to', file('range.ndjson')))
-          .code,
+        (
+          await tapedeck(
+            gateway.url,
+            'replay',
+            'events',
+            '--from',
+            String(from),
+            '--until',
+            String(until),
+            '--to',
+            run.file('range.ndjson'),
+          )
+        ).code,
         0,
       );
-      const range = readFileSync(file('range.ndjson'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line) as EventJson); // prettier-ignore
+      const range = readFileSync(run.file('range.ndjson'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line) as EventJson); // prettier-ignore
       assert.deepEqual(
         new Set(range.map(({ id }) => id)),
         new Set(lines.filter(({ time }) => time >= from && time < until).map(({ id }) => id)),
@@ -68,7 +66,7 @@ describe('delivery of recorded events', () => {
     });
 
     test('server-sent events with their own times; a client that comes back goes on where it was', async () => {
-      const url = `${gateway.url}/v1/replay/events?run=run-1&rollout=${first().rollout}&format=sse&speed=1000&maxPauseMs=50`;
+      const url = `${gateway.url}/v1/replay/events?run=run-1&rollout=${run.first.rollout}&format=sse&speed=1000&maxPauseMs=50`;
       const read = async (last?: string): Promise<{ id: string; data: EventJson }[]> => {
         const answer = await fetch(url, { headers: last === undefined ? {} : { 'last-event-id': last } });
         assert.equal(answer.headers.get('content-type')?.split(';')[0], 'text/event-stream');
@@ -100,7 +98,7 @@ describe('delivery of recorded events', () => {
         const nodes =
           'SELECT run, rollout, trace, index, role, message, token_ids, mask, logprobs FROM nodes ORDER BY rollout, trace, index';
         assert.deepEqual(await sql(server.url, nodes), await gateway.sql(nodes));
-        const again = await tapedeck(server.url, 'replay', 'serve', first().rollout, '--', ...programCommand('tool-agent'));
+        const again = await tapedeck(server.url, 'replay', 'serve', run.first.rollout, '--', ...programCommand('tool-agent'));
         assert.equal(again.code, 0, again.out + again.err);
       } finally {
         await server.kill();
