@@ -9,6 +9,8 @@ export type CallReport = {
   readonly trace: string;
   readonly index: number;
   readonly verdict: Verdict;
+  /** `messages`: compared by what was said, since its request was not captured but rebuilt from the graph. Null: it has none. */
+  readonly matchedBy: 'request' | 'messages' | null;
   /** When it was served, among the calls of this replay, from 0; null = never. */
   readonly servedAs: number | null;
   /** How many requests asked for the same answer again. */
@@ -81,6 +83,7 @@ export function reportMarkdown(report: ReplayReport): string {
     '| calls | served | matches | drifts | divergences | unserved | live | coverage |',
     '| --- | --- | --- | --- | --- | --- | --- | --- |',
     `| ${summary.calls} | ${summary.served} | ${summary.matches} | ${summary.drifts} | ${summary.divergences} | ${summary.unserved} | ${summary.live} | ${coverage} |`,
+    ...rebuiltLines(report.calls),
     ...missLines(report.misses),
     ...callLines(report.calls),
     ...toolLines(report),
@@ -88,6 +91,12 @@ export function reportMarkdown(report: ReplayReport): string {
     '',
   ].join('\n');
 }
+
+function rebuiltLines(calls: readonly CallReport[]): string[] {
+  const rebuilt = calls.filter(({ matchedBy }) => matchedBy === 'messages').length;
+  if (rebuilt === 0) return [];
+  return ['', `${rebuilt} of ${calls.length} calls were recorded without the gateway: they are matched by messages, not by a captured request, and their answers are printed from the trace.`];
+} // prettier-ignore
 
 function missLines(misses: readonly Miss[]): string[] {
   if (misses.length === 0) return [];

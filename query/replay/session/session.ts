@@ -94,13 +94,13 @@ class ReplaySession implements Session {
     switch (found.kind) {
       case 'again':
         this.#notesOf(found.call).repeats++;
-        return this.#answer(request, found.call, 'again');
+        return this.#answer(request, found.call, 'again', asked);
       case 'match':
       case 'drift':
-        return this.#take(request, found);
+        return this.#take(request, found, asked);
       case 'divergence':
         if (this.#isBehindFork(asked)) return this.#live(request, 'behind the fork');
-        return this.#diverged(request, found.call, found.difference);
+        return this.#diverged(request, found.call, found.difference, asked);
       case 'exhausted':
         return this.#exhausted(request, found.limit);
     }
@@ -110,23 +110,24 @@ class ReplaySession implements Session {
     this.#remarks.push(text);
   }
 
-  #take(request: number, found: Extract<Matched, { kind: 'match' | 'drift' }>): Plan {
+  #take(request: number, found: Extract<Matched, { kind: 'match' | 'drift' }>, asked: Asked): Plan {
     const { call, kind, tools } = found;
     Object.assign(this.#notesOf(call), { servedAs: this.#served++, verdict: kind, drifts: kind === 'drift' ? found.drifts : [] });
     for (const tool of tools) {
       const key = `${call.trace}\0${tool.toolCallId}`;
       if (!this.#tools.has(key)) this.#tools.set(key, { ...tool, trace: call.trace, call: call.index });
     }
-    return this.#answer(request, call, kind);
+    return this.#answer(request, call, kind, asked);
   }
 
-  #answer(request: number, call: RecordedCall, how: 'match' | 'again' | 'drift' | 'fallback'): Plan {
-    if (call.answer !== null) return { kind: 'answer', call, answer: call.answer, how };
+  #answer(request: number, call: RecordedCall, how: 'match' | 'again' | 'drift' | 'fallback', asked: Asked): Plan {
+    const answer = asked.request['stream'] === true ? (call.streamed ?? call.answer) : call.answer;
+    if (answer !== null) return { kind: 'answer', call, answer, how };
     const message = `call ${call.index} of trace ${call.trace} cannot be played: ${call.missing ?? 'it has no answer'}`;
     return this.#miss({ request, kind: 'unavailable', comparedWith: placeOf(call), difference: null, message }, 'replay_unavailable');
   }
 
-  #diverged(request: number, call: RecordedCall, difference: Difference): Plan {
+  #diverged(request: number, call: RecordedCall, difference: Difference, asked: Asked): Plan {
     const { policy, fork } = this.#options;
     const message =
       call.request === null
@@ -136,7 +137,7 @@ class ReplaySession implements Session {
     if (policy === 'ordered-fallback' && call.answer !== null && fork === null) {
       this.#matcher.use(call);
       Object.assign(this.#notesOf(call), { servedAs: this.#served++, verdict: 'divergence', difference });
-      return this.#answer(request, call, 'fallback');
+      return this.#answer(request, call, 'fallback', asked);
     }
     if (policy === 'strict') this.#divergedAt = miss;
     return this.#miss(miss, 'replay_diverged');
@@ -233,6 +234,7 @@ function reported(call: RecordedCall, notes: CallNotes | undefined): CallReport 
     trace: call.trace,
     index: call.index,
     verdict: notes?.verdict ?? 'unserved',
+    matchedBy: call.request === null ? null : call.matchedBy,
     servedAs: notes?.servedAs ?? null,
     repeats: notes?.repeats ?? 0,
     ending: call.answer?.ending ?? null,

@@ -14,6 +14,8 @@ function call(index: number, request: Fields, more: Partial<RecordedCall> = {}):
     trace: 't',
     dialect: 'openai.chat',
     missing: null,
+    matchedBy: 'request' as const,
+    streamed: null,
     start: index,
     retryOf: null,
     isGood: true,

@@ -3,6 +3,7 @@
  * order and equal requests get one answer each. Without one, the request is compared with the next call: the difference is drift that a rule explains, or a divergence. Pure but
  * for what it remembers as served.
  */
+import { comparable, conversationOf } from '../request/by-messages.ts';
 import { requestHash, type Fields } from '../request/canonical-request.ts';
 import { described, differences, type Difference } from '../request/difference.ts';
 import { explainedBy, normalised, unexplainedAt, type Rules } from '../request/normalise.ts';
@@ -54,19 +55,24 @@ export type Matcher = {
 const MANY = 20;
 
 type Form = (request: Fields) => unknown;
-type Layer = { readonly form: Form; readonly byHash: Map<string, RecordedCall[]>; readonly isDrift: boolean };
+/** A request without what may differ where tools run. */
+type Bare = (request: Fields) => Fields;
+type Layer = {
+  readonly form: Form;
+  readonly byHash: Map<string, RecordedCall[]>;
+  readonly isDrift: boolean;
+  readonly matchedBy: RecordedCall['matchedBy'];
+};
 
 export function createMatcher(calls: readonly RecordedCall[], { rules, liveTools }: MatcherOptions): Matcher {
   const waiting = new Set(calls);
   const served: { readonly hash: string; readonly call: RecordedCall }[] = [];
-  const bare: Form = liveTools ? (request) => cutToolResults(request).request : (request) => request;
-  const layers: Layer[] = [
-    { form: bare, isDrift: false, byHash: new Map() },
-    ...(rules.length === 0 ? [] : [{ form: (request: Fields) => normalised(bare(request), rules), isDrift: true, byHash: new Map() }]),
-  ];
+  const bare: Bare = liveTools ? (request) => cutToolResults(request).request : (request) => request;
+  const layers = layersOf(bare, rules);
   for (const call of calls) {
     if (call.request === null) continue;
-    for (const { form, byHash } of layers) {
+    for (const { form, byHash, matchedBy } of layers) {
+      if (matchedBy !== call.matchedBy) continue;
       const hash = keyOf(call.dialect ?? '', form(call.request));
       const same = byHash.get(hash);
       if (same === undefined) byHash.set(hash, [call]);
@@ -87,13 +93,18 @@ export function createMatcher(calls: readonly RecordedCall[], { rules, liveTools
     const exact = keyOf(asked.dialect, asked.request);
     const again = repeated(asked, exact);
     if (again !== null) return { kind: 'again', call: again };
-    for (const { form, byHash, isDrift } of layers) {
-      const found = byHash.get(keyOf(asked.dialect, form(asked.request)))?.find((call) => waiting.has(call) && fits(call, asked));
+    for (const { form, byHash, isDrift, matchedBy } of layers) {
+      if (byHash.size === 0) continue;
+      const agrees = (call: RecordedCall): boolean =>
+        matchedBy === 'request' || sameSaid(pairOf(call, asked.request, bare), isDrift ? rules : []);
+      const found = byHash
+        .get(keyOf(asked.dialect, form(asked.request)))
+        ?.find((call) => waiting.has(call) && fits(call, asked) && agrees(call));
       if (found === undefined) continue;
       use(found, exact);
       const tools = liveTools ? comparedTools(found.request as Fields, asked.request) : [];
       if (!isDrift) return { kind: 'match', call: found, tools };
-      return { kind: 'drift', call: found, drifts: driftsOf(bare(found.request as Fields), bare(asked.request), rules), tools };
+      return { kind: 'drift', call: found, drifts: driftsOf(...pairOf(found, asked.request, bare), rules), tools };
     }
     const next = [...waiting].find((call) => fits(call, asked));
     if (next === undefined) return { kind: 'exhausted', limit: calls.findLast((call) => call.limit !== null && fits(call, asked)) ?? null };
@@ -106,6 +117,28 @@ export function createMatcher(calls: readonly RecordedCall[], { rules, liveTools
       return calls.filter((call) => waiting.has(call));
     },
   };
+}
+
+/** Captured requests by all they hold, rebuilt ones by their conversation; each first as they are, then with what the rules make equal. */
+function layersOf(bare: Bare, rules: Rules): Layer[] {
+  const said: Bare = (request) => conversationOf(bare(request));
+  const of = (matchedBy: RecordedCall['matchedBy'], form: Bare): Layer[] => [
+    { form, isDrift: false, byHash: new Map(), matchedBy },
+    ...(rules.length === 0
+      ? []
+      : [{ form: (request: Fields) => normalised(form(request), rules), isDrift: true, byHash: new Map(), matchedBy }]),
+  ];
+  return [...of('request', bare), ...of('messages', said)];
+}
+
+/** The recorded and the live request, as far as they can be compared. */
+function pairOf(call: RecordedCall, live: Fields, bare: Bare): readonly [Fields, Fields] {
+  const recorded = bare(call.request as Fields);
+  return call.matchedBy === 'messages' ? comparable(recorded, bare(live)) : [recorded, bare(live)];
+}
+
+function sameSaid([recorded, live]: readonly [Fields, Fields], rules: Rules): boolean {
+  return differences(normalised(recorded, rules), normalised(live, rules), 1).length === 0;
 }
 
 function fits(call: RecordedCall, { trace }: Asked): boolean {
@@ -124,11 +157,11 @@ function driftsOf(recorded: unknown, live: unknown, rules: Rules): Drift[] {
 }
 
 /** The first difference that no rule explains. */
-function firstDifference(call: RecordedCall, asked: Asked, bare: Form, rules: Rules): Difference {
+function firstDifference(call: RecordedCall, asked: Asked, bare: Bare, rules: Rules): Difference {
   if (call.dialect !== asked.dialect)
     return { path: 'dialect', at: null, recorded: JSON.stringify(call.dialect), live: JSON.stringify(asked.dialect) };
   if (call.request === null) return { path: 'request', at: null, recorded: null, live: null };
-  const [recorded, live] = [bare(call.request), bare(asked.request)];
+  const [recorded, live] = pairOf(call, asked.request, bare);
   const [unexplained] = differences(normalised(recorded, rules), normalised(live, rules), 1);
   const found = differences(recorded, live, 1000);
   const same = unexplained === undefined ? undefined : found.find(({ path }) => path.join('\0') === unexplained.path.join('\0'));

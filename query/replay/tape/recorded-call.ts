@@ -22,7 +22,11 @@ export type RecordedCall = {
   readonly dialect: string | null;
   /** Null: the record holds none, so that nothing can match it. */
   readonly request: Fields | null;
+  /** `messages`: the request was not captured but rebuilt from the graph, and is compared by what was said. */
+  readonly matchedBy: 'request' | 'messages';
   readonly answer: RecordedAnswer | null;
+  /** The answer for a client that asks for a stream, where the record does not say how it came. */
+  readonly streamed: RecordedAnswer | null;
   /** Why there is no answer, or no request; null when both are there. */
   readonly missing: string | null;
   /** Microseconds. */
@@ -47,7 +51,9 @@ export function recordedCall(event: EventOf<'call.recorded'>): RecordedCall {
     index: data.index,
     dialect: data.dialect ?? null,
     request: request === null ? null : canonicalRequest(request),
+    matchedBy: 'request',
     answer,
+    streamed: null,
     missing: request === null ? NO_REQUEST : answer === null ? whyNoAnswer(data) : null,
     start: data.time?.start ?? event.time,
     retryOf: data.retryOf ?? null,
@@ -58,7 +64,7 @@ export function recordedCall(event: EventOf<'call.recorded'>): RecordedCall {
   };
 }
 
-const NO_REQUEST = 'its request is not recorded: only calls that went through the gateway can be executed again';
+const NO_REQUEST = 'its request is not recorded';
 
 type CallData = EventOf<'call.recorded'>['data'];
 

@@ -1,6 +1,7 @@
 /** A rollout as a tape: its calls in order, and what is needed to play them. Pure. */
 import { TapedeckError } from '../../../base/errors.ts';
 import type { EventOf, TapedeckEvent } from '../../../events/registry.ts';
+import { GraphDraft, withRebuilt } from './rebuilt-call.ts';
 import { recordedCall, type RecordedCall } from './recorded-call.ts';
 
 export type Tape = {
@@ -19,6 +20,8 @@ export type TapeTrace = {
   readonly trace: string;
   readonly agent: string | null;
   readonly calls: readonly RecordedCall[];
+  /** How many of them the record holds as calls; the others are those behind sampled nodes. */
+  readonly recorded: number;
   /** Parent of each node, by index. */
   readonly parents: ReadonlyMap<number, number | null>;
 };
@@ -66,23 +69,29 @@ function running(rollout: string, why: string): TapedeckError {
 function checkCounts(rollout: string, { trace, data }: EventOf<'trace.ended'>, traces: ReadonlyMap<string, TapeTrace>): void {
   const { counts } = data;
   if (counts === undefined || counts === null) return;
-  const found = traces.get(trace as string)?.calls.length ?? 0;
+  const found = traces.get(trace as string)?.recorded ?? 0;
   if (found < counts.calls)
     throw running(rollout, `trace ${trace as string} had ${counts.calls} calls at its end, of which ${found} are stored so far`);
 }
 
 function tracesOf(events: readonly TapedeckEvent[]): Map<string, TapeTrace> {
-  type Draft = { agent: string | null; calls: Map<number, RecordedCall>; parents: Map<number, number | null> };
+  type Draft = {
+    agent: string | null;
+    calls: Map<number, EventOf<'call.recorded'>>;
+    parents: Map<number, number | null>;
+    graph: GraphDraft;
+  };
   const drafts = new Map<string, Draft>();
   const of = (trace: string): Draft => {
     const known = drafts.get(trace);
     if (known !== undefined) return known;
-    const made: Draft = { agent: null, calls: new Map(), parents: new Map() };
+    const made: Draft = { agent: null, calls: new Map(), parents: new Map(), graph: new GraphDraft() };
     drafts.set(trace, made);
     return made;
   };
   for (const event of events) {
     if (event.trace === undefined) continue;
+    of(event.trace).graph.add(event);
     if (event.type === 'trace.started') of(event.trace).agent ??= event.data.agent.name ?? null;
     if (event.type === 'node.appended') {
       const { parents } = of(event.trace);
@@ -91,13 +100,14 @@ function tracesOf(events: readonly TapedeckEvent[]): Map<string, TapeTrace> {
     if (event.type !== 'call.recorded') continue;
     const { calls } = of(event.trace);
     // the first of an index wins, as everywhere
-    if (!calls.has(event.data.index)) calls.set(event.data.index, recordedCall(event));
+    if (!calls.has(event.data.index)) calls.set(event.data.index, event);
   }
   return new Map(
-    [...drafts].map(([trace, { agent, calls, parents }]) => [
-      trace,
-      { trace, agent, parents, calls: [...calls.values()].toSorted((a, b) => a.index - b.index) },
-    ]),
+    [...drafts].map(([trace, { agent, calls: events, parents, graph }]) => {
+      const recorded = [...events.values()].map(recordedCall).toSorted((a, b) => a.index - b.index);
+      const calls = withRebuilt(recorded, graph.graph(trace), (index) => events.get(index)?.data ?? null);
+      return [trace, { trace, agent, parents, calls, recorded: recorded.length }];
+    }),
   );
 }
 
