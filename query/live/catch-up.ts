@@ -2,8 +2,7 @@
 import { isTapedeckError } from '../../base/errors.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
 import { positionText, type LogPosition } from '../positions/log-position.ts';
-import { addChange } from './channel.ts';
-import type { ChangeSet } from './change-set.ts';
+import { ChangeSet, tell } from './change-set.ts';
 import { message, type Follower } from './follower.ts';
 import { decodeEvent, keysOfEvent, peek } from './live-event.ts';
 import type { LiveLogs } from './live-hub.ts';
@@ -77,7 +76,11 @@ function addAll(changes: Map<string, ChangeSet>, topics: ReadonlyMap<string, Liv
   const keys = peeked === null ? [] : keysOfEvent(peeked).filter((key) => topics.has(key));
   const event = keys.length === 0 ? null : decodeEvent(value);
   if (event === null) return 0;
-  for (const key of keys) addChange(changes, topics, key, event);
+  for (const key of keys) {
+    const set = changes.get(key) ?? new ChangeSet(topics.get(key) as LiveTopic);
+    changes.set(key, set);
+    tell(set, event);
+  }
   return 1;
 }
 

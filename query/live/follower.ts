@@ -91,7 +91,7 @@ export class Follower {
   }
 }
 
-/** One event of the stream. Its id is the position behind it, which a client sends back as `Last-Event-ID`. */
-export function message(event: string, position: LogPosition, data: object): string {
-  return `id: ${positionText(position)}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+/** One event of the stream; `data` as an object or as JSON text. Its id is the position behind it, which a client sends back as `Last-Event-ID`. */
+export function message(event: string, position: LogPosition, data: object | string): string {
+  return `id: ${positionText(position)}\nevent: ${event}\ndata: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
 }

@@ -6,7 +6,7 @@ import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import type { EventLog, StoredRecord } from '../../store/log/event-log.ts';
 import type { LogPosition } from '../positions/log-position.ts';
 import { catchUp } from './catch-up.ts';
-import { Channel } from './channel.ts';
+import { FanOut, type Channel } from './fan-out.ts';
 import { message, Follower } from './follower.ts';
 import { decodeEvent, keysOfEvent, peek } from './live-event.ts';
 import { topicKey, type LiveTopic } from './live-topic.ts';
@@ -39,8 +39,7 @@ const POSITION_EVERY_MS = 15_000;
 export class LiveHub {
   readonly #options: LiveOptions;
   readonly #stop = new AbortController();
-  readonly #channels = new Map<string, Channel>();
-  readonly #byKey = new Map<string, Set<Channel>>();
+  readonly #fanOut: FanOut;
   #position: { events: number[]; feeds: number[] } = { events: [], feeds: [] };
   #reading: Promise<void> | null = null;
   #pause: AbortController | null = null;
@@ -49,6 +48,7 @@ export class LiveHub {
 
   constructor(options: LiveOptions) {
     this.#options = options;
+    this.#fanOut = new FanOut(options.clock, () => this.position);
   }
 
   get followers(): number {
@@ -81,68 +81,55 @@ export class LiveHub {
 
   async close(): Promise<void> {
     this.#stop.abort(new TapedeckError('closed', 'live updates end'));
-    for (const channel of this.#channels.values()) for (const follower of channel.followers) follower.end();
+    this.#fanOut.close();
+    for (const follower of this.#fanOut.followers) follower.end();
     await this.#rest();
   }
 
   async #serve(response: ServerResponse, request: FollowRequest): Promise<void> {
-    const channel = this.#channelOf(request);
-    channel.flush(); // what comes from here on is not in what is caught up on
-    const start = this.position;
-    const follower = new Follower(response, request.from ?? start, { limitBytes: this.#options.followerBytes ?? FOLLOWER_BYTES });
-    channel.followers.add(follower);
     const gone = new AbortController();
     response.once('close', () => gone.abort(new TapedeckError('aborted', 'the client went away')));
     if (response.destroyed) gone.abort(new TapedeckError('aborted', 'the client went away'));
+    const channel = this.#fanOut.hold(new Map(request.topics.map((topic) => [topicKey(request.project, topic), topic])));
     try {
-      response.write(message('open', request.from ?? start, {}));
-      if (request.from !== null) {
-        await catchUp(this.#options.logs, { topics: channel.topics, from: request.from, to: start, follower, signal: gone.signal });
+      const { follower, start } = await this.#join(channel, response, request);
+      try {
+        response.write(message('open', request.from ?? start, {}));
+        if (request.from !== null) {
+          await catchUp(this.#options.logs, { topics: channel.topics, from: request.from, to: start, follower, signal: gone.signal });
+        }
+        follower.goLive();
+        await this.#keepAlive(channel, follower, gone.signal);
+      } finally {
+        channel.followers.delete(follower);
+        follower.end();
       }
-      follower.goLive();
-      await this.#keepAlive(channel, follower, gone.signal);
     } catch (error) {
       if (!gone.signal.aborted && !this.#stop.signal.aborted) throw error;
     } finally {
-      channel.followers.delete(follower);
-      if (channel.followers.size === 0) this.#drop(channel);
-      follower.end();
+      this.#fanOut.release(channel);
     }
+  }
+
+  /** Where everything was told: what comes from there on is told to the new follower, what came before is what it catches up on. */
+  #join(channel: Channel, response: ServerResponse, { from }: FollowRequest): Promise<{ follower: Follower; start: LogPosition }> {
+    return new Promise((resolve) => {
+      this.#fanOut.whenTold(channel, () => {
+        const start = this.position;
+        const follower = new Follower(response, from ?? start, { limitBytes: this.#options.followerBytes ?? FOLLOWER_BYTES });
+        channel.followers.add(follower);
+        resolve({ follower, start });
+      });
+    });
   }
 
   /** Tells a quiet follower how far the log was read, so that it resumes there and its connection stays open. */
   async #keepAlive(channel: Channel, follower: Follower, signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#stop.signal.aborted) {
       await this.#options.clock.sleep(POSITION_EVERY_MS, signal);
-      channel.flush(); // a position says that everything before it was told
+      if (!this.#fanOut.isTold(channel)) continue; // a position says that everything before it was told; the message that is due says it
       const { position } = this;
       follower.send(Buffer.from(message('position', position, {})), position);
-    }
-  }
-
-  #channelOf({ project, topics }: FollowRequest): Channel {
-    const byKey = new Map(topics.map((topic) => [topicKey(project, topic), topic] as const));
-    const name = JSON.stringify([...byKey.keys()].toSorted());
-    let channel = this.#channels.get(name);
-    if (channel === undefined) {
-      channel = new Channel(byKey, this.#options.clock, () => this.position);
-      this.#channels.set(name, channel);
-      for (const key of byKey.keys()) {
-        const set = this.#byKey.get(key) ?? new Set();
-        set.add(channel);
-        this.#byKey.set(key, set);
-      }
-    }
-    return channel;
-  }
-
-  #drop(channel: Channel): void {
-    channel.close();
-    for (const [name, each] of this.#channels) if (each === channel) this.#channels.delete(name);
-    for (const key of channel.topics.keys()) {
-      const set = this.#byKey.get(key);
-      set?.delete(channel);
-      if (set?.size === 0) this.#byKey.delete(key);
     }
   }
 
@@ -179,7 +166,7 @@ export class LiveHub {
         const positions = this.#position[topic];
         if (!(await log.waitForAppend(positions, WAIT_MS, signal))) continue;
         for (let partition = 0; partition < log.partitions && !signal.aborted; partition++) await this.#readPartition(log, topic, partition, signal);
-        for (const channel of this.#channels.values()) channel.moved();
+        this.#fanOut.moved();
       } catch (error) {
         if (signal.aborted) return;
         onError?.(error);
@@ -204,11 +191,11 @@ export class LiveHub {
   #distribute({ value }: StoredRecord): void {
     const peeked = peek(value);
     if (peeked === null) return;
-    const keys = keysOfEvent(peeked).filter((key) => this.#byKey.has(key));
+    const keys = keysOfEvent(peeked).filter((key) => this.#fanOut.has(key));
     if (keys.length === 0) return;
     const event = decodeEvent(value);
     if (event === null) return;
-    for (const key of keys) for (const channel of this.#byKey.get(key) ?? []) channel.add(key, event);
+    for (const key of keys) this.#fanOut.add(key, event);
   }
 }
 

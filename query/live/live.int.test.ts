@@ -211,3 +211,21 @@ test('500 followers of one run are served by one reader, each with every event',
   while (hub.followers > 0 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50));
   assert.equal(hub.followers, 0);
 });
+
+test('who joins while events come, with topics that others follow too, hears everything behind its position once in each topic', async () => {
+  const first = await Listener.open('topic=run:overlap');
+  const from = (await first.until((messages) => messages[0])).id;
+  const listeners: Listener[] = [];
+  const many = 40;
+  for (let index = 0; index < many; index++) {
+    await append({ ...node('overlap-t', index), run: 'overlap' });
+    if (index % 4 === 0) listeners.push(await Listener.open(`topic=run:overlap${index % 8 === 0 ? '&topic=trace:overlap-t' : ''}&from=${from}`));
+  }
+  const heard = (listener: Listener, topic: string): number => listener.messages.flatMap((each) => each.data.changes ?? []).filter((change) => change.topic === topic).reduce((sum, change) => sum + change.events, 0);
+  for (const [at, listener] of [first, ...listeners].entries()) {
+    await listener.until(() => (heard(listener, 'run:overlap') >= many && (at % 2 === 0 || heard(listener, 'trace:overlap-t') >= many) ? true : undefined));
+    assert.equal(heard(listener, 'run:overlap'), many);
+    assert.deepEqual(listener.nodes(), at % 2 === 0 ? [] : Array.from({ length: many }, (_, index) => index));
+    listener.close();
+  }
+}); // prettier-ignore
