@@ -157,3 +157,26 @@ test('a stream longer than its branch is not laid over it, and wrong requests ar
   await get('tokens', { leaf: '77' }, 404);
   await get('tokens', {}, 400);
 }); // prettier-ignore
+
+test('a window of as many nodes as may be asked for, of the largest indexes, opens like any other', async () => {
+  const long = { run: 'run-1', rollout: 'r/2', trace: 'long' };
+  const first = 4_000_000_000;
+  const nodes = Array.from({ length: 2_100 }, (_, at) => ({ ...node(first + at, at === 0 ? null : first + at - 1, 'user', { ids: u32(at), mask: u8(0) }), ...long }));
+  await world.write(nodes);
+  const last = first + 2_099;
+  const window = async (want: string): Promise<{ nodes: { index: number; text: string }[]; size: number; next: number | null }> => {
+    const answer = await app.inject({ url: `/v1/traces/long/graph?${want}&limit=2000` });
+    assert.equal(answer.statusCode, 200, answer.body);
+    return answer.json();
+  };
+  for (const want of [`path=${last}`, `around=${first + 1_000}`]) {
+    const { nodes: found, size } = await window(want);
+    assert.equal(size, 2_100);
+    assert.equal(found.length, 2_000);
+    assert.deepEqual(found.map((each) => each.text), found.map((each) => `text ${each.index}`));
+    assert.deepEqual(found.map((each) => each.index), found.map((each) => each.index).toSorted((a, b) => a - b));
+  }
+  assert.equal((await window(`path=${last}`)).next, first + 99);
+  const tokens = await app.inject({ url: `/v1/traces/long/tokens?leaf=${last}&columns=token_id` });
+  assert.deepEqual((tokens.json() as { columns: { token_id: number[] } }).columns.token_id, Array.from({ length: 2_100 }, (_, at) => at));
+}); // prettier-ignore

@@ -3,6 +3,7 @@ import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { positionText } from '../positions/log-position.ts';
 import { buildForest, type Forest } from '../traces/graph.ts';
 import { locateTrace, noNode, optionsOf, readSkeleton, type TraceRequest } from '../traces/read-trace.ts';
+import { namedParts } from '../traces/stream-plan.ts';
 import { NODES_OF } from '../traces/trace-queries.ts';
 import type { TraceNode } from '../traces/trace-answer.ts';
 import { nodeOf } from '../traces/trace-rows.ts';
@@ -38,10 +39,10 @@ export async function readGraphWindow(store: ColumnStore, request: GraphRequest)
   const forest = buildForest(await readSkeleton(store, request, place));
   const { nodes, next } = windowOf(forest, request);
   const options = optionsOf(request, place);
-  const rows = await store.rows<Parameters<typeof nodeOf>[0]>(NODES_OF, {
-    ...options,
-    params: { ...options.params, nodes: nodes.map((node) => node.index), chars: request.chars },
-  });
+  const parts = namedParts(nodes.map((node) => node.index)).map((named) =>
+    store.rows<Parameters<typeof nodeOf>[0]>(NODES_OF, { ...options, params: { ...options.params, nodes: named, chars: request.chars } }),
+  );
+  const rows = (await Promise.all(parts)).flat();
   const children = new Map(nodes.map((node) => [node.index, node.children]));
   return {
     project: request.project,

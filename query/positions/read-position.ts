@@ -4,30 +4,14 @@ import { SUMMARIES_TASK } from '../../store/columns/projector/after-block.ts';
 import { logPartition } from '../../store/columns/projections/position.ts';
 import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
 import { aheadOf, positionText, type LogPosition } from './log-position.ts';
+import { storedEnds } from './stored-ends.ts';
 
 type Row = { readonly partition: number; readonly next: string };
 
-/** Partitions are few and never removed: those once seen are remembered, so that the end of each is one read in key order, not a pass over the index. */
-const seen = new WeakMap<ColumnStore, Set<number>>();
-
-/** Everything that is stored: partition as the store numbers it -> the offset behind its last record. The index of the log is written last in each block. */
-export async function storedEnds(store: ColumnStore, options: QueryOptions): Promise<ReadonlyMap<number, number>> {
-  const known = seen.get(store) ?? new Set();
-  seen.set(store, known);
-  const rows = await store.rows<Row>(endsSql([...known]), options);
-  for (const { partition } of rows) known.add(partition);
-  return new Map(rows.map(({ partition, next }) => [partition, Number(next)]));
-}
-
-function endsSql(known: readonly number[]): string {
-  const ends = known.map((p) => `SELECT * FROM (SELECT _partition AS partition, toUInt64(_offset + 1) AS next FROM log_index WHERE _partition = ${p} ORDER BY _partition DESC, _offset DESC LIMIT 1)`);
-  const rest = `SELECT _partition AS partition, toUInt64(max(_offset) + 1) AS next FROM log_index${known.length === 0 ? '' : ` WHERE _partition NOT IN (${known.join(',')})`} GROUP BY _partition`;
-  return [...ends, rest].join(' UNION ALL ');
-} // prettier-ignore
-
+/** Everything that is stored. */
 export async function storedPosition(store: ColumnStore, options: QueryOptions): Promise<LogPosition> {
   const ends = await storedEnds(store, options);
-  return vector([...ends].map(([partition, next]) => ({ partition, next: String(next) })));
+  return vector([...ends].map(([partition, offset]) => ({ partition, next: String(offset + 1) })));
 }
 
 /** Everything whose summaries are written. */

@@ -58,12 +58,12 @@ export async function search(store: ColumnStore, request: SearchRequest, signal:
   const identity = identityOf(request);
   const cursor = request.cursor === undefined ? null : readCursor(request.cursor, identity, KEY.length);
   const position = await indexedPosition(store, positionOfPage(cursor, request.wanted), options);
-  const [rows, count] = await Promise.all([
-    readHits(store, request, position, cursor?.after.map(([, text]) => text) ?? null, options),
-    cursor === null ? countHits(store, request, position, options) : undefined,
-  ]);
+  const rows = await readHits(store, request, position, cursor?.after.map(([, text]) => text) ?? null, options);
+  const isAll = rows.length <= request.limit; // then there is nothing more to count
+  const all = isAll ? { value: String(rows.length), exact: true } : null;
+  const count = cursor === null ? (all ?? (await countHits(store, request, position, options))) : undefined;
   const page = rows.slice(0, request.limit);
-  const last = rows.length > request.limit ? page.at(-1) : undefined;
+  const last = isAll ? undefined : page.at(-1);
   const terms = readTerms(request.q);
   return {
     asOf: positionText(position),

@@ -46,7 +46,10 @@ function planRanges(skeleton: Skeleton, path: readonly number[], rows: readonly 
 }
 
 function planNames(path: readonly number[]): StreamFetch[] {
-  const fetches: StreamFetch[] = [];
-  for (let at = 0; at < path.length; at += NAMED_NODES) fetches.push({ kind: 'names', nodes: path.slice(at, at + NAMED_NODES) });
-  return fetches;
+  return namedParts(path).map((nodes) => ({ kind: 'names', nodes }));
 }
+
+/** Nodes in as many parts as it takes to name them in a query. */
+export function namedParts(nodes: readonly number[]): number[][] {
+  return Array.from({ length: Math.ceil(nodes.length / NAMED_NODES) }, (_, part) => nodes.slice(part * NAMED_NODES, (part + 1) * NAMED_NODES));
+} // prettier-ignore
