@@ -1,8 +1,8 @@
 /** A window of a trace's graph with the bodies of its nodes, cut to a preview. */
 import type { ColumnStore } from '../../store/columns/column-store.ts';
 import { positionText } from '../positions/log-position.ts';
-import { buildForest, type Forest } from '../traces/graph.ts';
-import { locateTrace, noNode, optionsOf, readSkeleton, type TraceRequest } from '../traces/read-trace.ts';
+import type { Forest } from '../traces/graph.ts';
+import { locateTrace, noNode, optionsOf, readForest, type TraceRequest } from '../traces/read-trace.ts';
 import { namedParts } from '../traces/stream-plan.ts';
 import { NODES_OF } from '../traces/trace-queries.ts';
 import type { TraceNode } from '../traces/trace-answer.ts';
@@ -36,7 +36,7 @@ export type GraphAnswer = {
 /** Errors: `not_found`, `bad_request` (ambiguous id), and those of the store. */
 export async function readGraphWindow(store: ColumnStore, request: GraphRequest): Promise<GraphAnswer> {
   const place = await locateTrace(store, request);
-  const forest = buildForest(await readSkeleton(store, request, place));
+  const forest = await readForest(store, request, place);
   const { nodes, next } = windowOf(forest, request);
   const options = optionsOf(request, place);
   const parts = namedParts(nodes.map((node) => node.index)).map((named) =>

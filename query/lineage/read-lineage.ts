@@ -6,8 +6,8 @@ import { batches, batchRows } from '../../store/columns/views/trainer-views.ts';
 import { SETTINGS, TIMEOUT_MS } from '../lists/read-list.ts';
 import { BOUND_FACTS, boundFacts } from '../positions/before-position.ts';
 import { positionText, type LogPosition } from '../positions/log-position.ts';
-import { buildForest, pathTo, rowOf, type Forest } from '../traces/graph.ts';
-import { locateTrace, noNode, readSkeleton, type TraceRequest } from '../traces/read-trace.ts';
+import { pathTo, rowOf, type Forest } from '../traces/graph.ts';
+import { locateTrace, noNode, readForest, type TraceRequest } from '../traces/read-trace.ts';
 import { rowEntry, type LineageRow, type StoredRow } from './lineage-row.ts';
 
 type Asked = { readonly project: string; readonly position: LogPosition; readonly signal: AbortSignal };
@@ -117,7 +117,7 @@ export async function readNode(
 ): Promise<NodeLineage> {
   const { trace, node } = request;
   const place = await locateTrace(store, request);
-  const forest = buildForest(await readSkeleton(store, request, place));
+  const forest = await readForest(store, request, place);
   const at = rowOf(forest.skeleton.index, node);
   if (at === undefined) throw noNode(trace, node, forest);
   const rows = await ask<StoredRow>(
@@ -137,7 +137,7 @@ export async function readNode(
 } // prettier-ignore
 
 async function forestOf(store: ColumnStore, request: TraceRequest): Promise<Forest> {
-  return buildForest(await readSkeleton(store, request, await locateTrace(store, request)));
+  return readForest(store, request, await locateTrace(store, request));
 }
 
 type Range = { readonly node: number; readonly from: number; readonly to: number };

@@ -3,8 +3,8 @@ import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
 import { BOUND_FACTS } from '../positions/before-position.ts';
 import { positionText } from '../positions/log-position.ts';
-import { buildForest, pathTo, rowOf, type Skeleton } from '../traces/graph.ts';
-import { bytesOf, locateTrace, noNode, optionsOf, readSkeleton, type Place, type TraceRequest } from '../traces/read-trace.ts';
+import { pathTo, rowOf, type Skeleton } from '../traces/graph.ts';
+import { bytesOf, locateTrace, noNode, optionsOf, readForest, type Place, type TraceRequest } from '../traces/read-trace.ts';
 import { RowBinary } from '../traces/row-binary.ts';
 import { planStreams } from '../traces/stream-plan.ts';
 import { layAnnotation, layNode, openStretch, type Alignment, type Annotation, type NodeTokens, type Stretch } from './node-tokens.ts';
@@ -44,8 +44,8 @@ export const MAX_TOKENS = 2_000_000;
 /** Errors: `not_found`, `bad_request` (ambiguous id, range), `result_too_large`, and those of the store. */
 export async function readTokens(store: ColumnStore, request: TokensRequest): Promise<TokensAnswer> {
   const place = await locateTrace(store, request);
-  const skeleton = await readSkeleton(store, request, place);
-  const forest = buildForest(skeleton);
+  const forest = await readForest(store, request, place);
+  const { skeleton } = forest;
   const path = pathTo(forest, request.leaf);
   if (path === undefined) throw noNode(request.trace, request.leaf, forest);
   const starts = startsOf(skeleton, path);

@@ -11,6 +11,7 @@ import type { NodeStreams } from './branch-tokens.ts';
 import { branchesOf, buildForest, pathTo } from './graph.ts';
 import type { Forest, Skeleton } from './graph.ts';
 import { RowBinary } from './row-binary.ts';
+import { SharedReads } from './shared-reads.ts';
 import { planStreams, tokensOf } from './stream-plan.ts';
 import type { StreamFetch } from './stream-plan.ts';
 import type { BranchTokens, TraceAnswer } from './trace-answer.ts';
@@ -49,7 +50,7 @@ export async function readTrace(store: ColumnStore, request: WindowRequest): Pro
   const place = await locateTrace(store, request);
   const options = optionsOf(request, place);
   const ask: Ask = (sql, params = {}) => store.rows(sql, { ...options, params: { ...options.params, ...params } });
-  const forest = buildForest(await readSkeleton(store, request, place));
+  const forest = await readForest(store, request, place);
   const { index } = forest.skeleton;
   const start = index.findIndex((node) => node >= from);
   const window = start < 0 ? index.subarray(index.length) : index.subarray(start, start + limit);
@@ -109,7 +110,7 @@ export async function readBranchTokens(
   const { project, trace, leaf, encoding } = request;
   const place = await locateTrace(store, request);
   const options = optionsOf(request, place);
-  const forest = buildForest(await readSkeleton(store, request, place));
+  const forest = await readForest(store, request, place);
   const path = pathTo(forest, leaf);
   if (path === undefined) throw noNode(trace, leaf, forest);
   const tokens = tokensOf(forest, path);
@@ -174,8 +175,18 @@ export function optionsOf({ project, trace, position, signal }: TraceRequest, pl
   return { params: { ...boundFacts(project, position), ...place, trace }, settings: SETTINGS, timeoutMs: TIMEOUT_MS, signal };
 }
 
+const graphReads = new WeakMap<ColumnStore, SharedReads<Forest>>();
+
+/** The graph of a trace, read once for all who ask for it in the same moment. */
+export async function readForest(store: ColumnStore, request: TraceRequest, place: Place): Promise<Forest> {
+  const reads = graphReads.get(store) ?? new SharedReads<Forest>();
+  graphReads.set(store, reads);
+  const key = JSON.stringify([request.project, positionText(request.position), place.run, place.rollout, request.trace]);
+  return reads.read(key, request.signal, async (signal) => buildForest(await readSkeleton(store, { ...request, signal }, place)));
+}
+
 /** The shape of a trace, from the narrow table of nodes: three words a node. */
-export async function readSkeleton(store: ColumnStore, request: TraceRequest, place: Place): Promise<Skeleton> {
+async function readSkeleton(store: ColumnStore, request: TraceRequest, place: Place): Promise<Skeleton> {
   const bytes = await bytesOf(store, SKELETON, optionsOf(request, place));
   const words = new Uint32Array(new Uint8Array(bytes).buffer);
   const size = words.length / 3;
