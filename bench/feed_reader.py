@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from tapedeck_feed.buffers import BufferRing
 from tapedeck_feed.connection import Connection, map_file, path_of, read_whole
-from tapedeck_feed.feed import _sha256_of
+from tapedeck_feed.feed import sha256_of
+from tapedeck_feed.incoming import Incoming
 from tapedeck_feed.slices import read_slice, verify_digest
 
 asked = json.loads(sys.argv[1])
@@ -30,10 +31,11 @@ def take(size: int) -> memoryview:
 
 
 def over_tcp(verified: bool):
-    answer = connection.get(path, query, take)
+    answer = connection.get(path, query, lambda size: Incoming(take(size), hashed=verified))
     if verified:
-        verify_digest(answer.body, _sha256_of(answer.headers))
-    return read_slice(answer.body)
+        verify_digest(answer.body, sha256_of(answer.headers))
+    buffers.keep()
+    return read_slice(answer.body.memory)
 
 
 def mapped(verified: bool):
@@ -42,7 +44,7 @@ def mapped(verified: bool):
     if data is None:
         raise SystemExit(f"the server's file cannot be mapped: {dict(answer.headers)}")
     if verified:
-        verify_digest(data, _sha256_of(answer.headers))
+        verify_digest(data, sha256_of(answer.headers))
     return read_slice(data)
 
 
@@ -55,9 +57,10 @@ if asked["raw"] is not None:
 def raw_bytes() -> memoryview:
     raw.request("GET", f"/{asked['rank']}")
     response = raw.getresponse()
-    view = take(int(response.headers["content-length"]))
-    read_whole(response, view)
-    return view
+    incoming = Incoming(take(int(response.headers["content-length"])), hashed=False)
+    read_whole(response, incoming)
+    buffers.keep()
+    return incoming.memory
 
 
 def timed(work) -> float:

@@ -24,7 +24,8 @@ from prime_rl.trainer.rl.data import DataLoader  # noqa: E402
 from prime_rl.transports.rollouts import MicroBatchReceiver  # noqa: E402
 from tapedeck_feed.buffers import BufferRing  # noqa: E402
 from tapedeck_feed.connection import Connection, map_file, path_of  # noqa: E402
-from tapedeck_feed.feed import _sha256_of  # noqa: E402
+from tapedeck_feed.feed import sha256_of  # noqa: E402
+from tapedeck_feed.incoming import Incoming  # noqa: E402
 from tapedeck_feed.slices import read_slice, verify_digest  # noqa: E402
 
 torch.set_num_threads(1)
@@ -40,15 +41,16 @@ def tensors(piece) -> int:
 
 
 def over_tcp() -> int:
-    answer = connection.get(path, query, lambda size: memoryview(buffers.take(size)))
-    verify_digest(answer.body, _sha256_of(answer.headers))
-    return tensors(read_slice(answer.body))
+    answer = connection.get(path, query, lambda size: Incoming(memoryview(buffers.take(size))))
+    verify_digest(answer.body, sha256_of(answer.headers))
+    buffers.keep()
+    return tensors(read_slice(answer.body.memory))
 
 
 def mapped() -> int:
     answer = connection.head(path, query)
     data = map_file(answer.headers["x-feed-file"], int(answer.headers["content-length"]))
-    verify_digest(data, _sha256_of(answer.headers))
+    verify_digest(data, sha256_of(answer.headers))
     return tensors(read_slice(data))
 
 

@@ -15,16 +15,18 @@ def aligned(size: int) -> np.ndarray:
 
 
 class BufferRing:
-    """Lends buffers in turn. The one lent last-but-`count` is lent again: whoever still reads it must have taken a copy."""
+    """Lends buffers in turn: the same one until what is in it is kept, then the next. After `count` kept ones the first is lent again: whoever still reads it must have taken a copy."""
 
     def __init__(self, count: int) -> None:
         self._buffers: list[np.ndarray] = [aligned(0) for _ in range(count)]
         self._next = 0
 
     def take(self, size: int) -> np.ndarray:
-        """A buffer of exactly `size` bytes, grown by a quarter where needed."""
-        place = self._next
-        self._next = (place + 1) % len(self._buffers)
-        if len(self._buffers[place]) < size:
-            self._buffers[place] = aligned(size + size // 4)
-        return self._buffers[place][:size]
+        """A buffer of exactly `size` bytes, grown by a quarter where needed. Whatever an attempt before left in it is given up."""
+        if len(self._buffers[self._next]) < size:
+            self._buffers[self._next] = aligned(size + size // 4)
+        return self._buffers[self._next][:size]
+
+    def keep(self) -> None:
+        """What was lent last is in use from now on."""
+        self._next = (self._next + 1) % len(self._buffers)

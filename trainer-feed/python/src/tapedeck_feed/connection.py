@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, Optional
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from .errors import FeedError, LeaseLost
+from .incoming import Incoming
 
 RETRY_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 FIRST_WAIT_S = 0.1
@@ -21,7 +22,7 @@ READ_CHUNK = 1 << 20
 
 
 class Answer:
-    """Status, headers (lower case) and either JSON or bytes."""
+    """Status, headers (lower case) and either JSON or an `Incoming` that has come in whole."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: Any) -> None:
         self.status = status
@@ -50,8 +51,8 @@ class Connection:
             self._http.close()
             self._http = None
 
-    def get(self, path: str, query: Mapping[str, Any], into: Optional[Callable[[int], memoryview]] = None) -> Answer:
-        """`into` gives the memory for a binary body of known length; JSON is parsed."""
+    def get(self, path: str, query: Mapping[str, Any], into: Optional[Callable[[int], Incoming]] = None) -> Answer:
+        """`into` gives what a binary body of known length is read into, anew whenever it is tried again; JSON is parsed."""
         return self._retrying("GET", f"{path}?{urlencode(query)}", None, into)
 
     def head(self, path: str, query: Mapping[str, Any]) -> Answer:
@@ -61,7 +62,7 @@ class Connection:
         """All posts of the protocol may be repeated."""
         return self._retrying("POST", f"{path}?{urlencode(query)}", json.dumps(body, allow_nan=False).encode(), None)
 
-    def _retrying(self, method: str, target: str, body: Optional[bytes], into: Optional[Callable[[int], memoryview]]) -> Answer:
+    def _retrying(self, method: str, target: str, body: Optional[bytes], into: Optional[Callable[[int], Incoming]]) -> Answer:
         deadline = time.monotonic() + self._patience
         wait = FIRST_WAIT_S
         while True:
@@ -84,7 +85,7 @@ class Connection:
             time.sleep(pause)
             wait = min(wait * 2, MAX_WAIT_S)
 
-    def _once(self, method: str, target: str, body: Optional[bytes], into: Optional[Callable[[int], memoryview]]) -> Answer:
+    def _once(self, method: str, target: str, body: Optional[bytes], into: Optional[Callable[[int], Incoming]]) -> Answer:
         if self._http is None:
             kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
             self._http = kind(*self._address, timeout=self._timeout)
@@ -98,21 +99,26 @@ class Connection:
             response.read()
             return Answer(response.status, found, None)
         if response.status == 200 and into is not None and found.get("content-type", "").startswith("application/vnd.apache.arrow"):
-            view = into(int(found["content-length"]))
-            read_whole(response, view)
-            return Answer(response.status, found, view)
+            incoming = into(int(found["content-length"]))
+            try:
+                read_whole(response, incoming)
+            except BaseException:
+                incoming.abandon()
+                raise
+            return Answer(response.status, found, incoming)
         raw = response.read()
         return Answer(response.status, found, json.loads(raw) if raw else None)
 
 
-def read_whole(response: Any, view: memoryview) -> None:
-    """Fills `view` from a response, without a copy in between."""
-    at = 0
+def read_whole(response: Any, incoming: Incoming) -> None:
+    """Fills the memory from a response, without a copy in between."""
+    view, at = incoming.memory, 0
     while at < len(view):
         count = response.readinto(view[at : at + READ_CHUNK])
         if count == 0:
             raise http.client.IncompleteRead(b"", len(view) - at)
         at += count
+        incoming.filled(at)
     response.read()  # the end of the body, so that the connection can be used again
 
 
@@ -123,7 +129,10 @@ def map_file(header: str, size: int) -> Optional[mmap.mmap]:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size != size:
                 return None
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            if not hasattr(mmap, "MAP_POPULATE"):
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            # all pages at once: every byte will be hashed, and a fault for each is dearer
+            return mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ)
     except (OSError, ValueError):
         return None
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from .buffers import BufferRing
 from .connection import Connection, map_file, path_of
 from .errors import CorruptSlice, EndOfFeed, FeedError, LeaseLost, NotReady
+from .incoming import Incoming
 from .losses import Denominators
 from .slices import MicroBatch, Slice, read_slice, verify_digest
 
@@ -317,7 +318,7 @@ class Feed:
         data = self._fetch_file(path, query) if self._local_files else None
         if data is None:
             try:
-                answer = self._data.get(path, query, lambda size: memoryview(self._buffers.take(size)))
+                answer = self._data.get(path, query, lambda size: Incoming(memoryview(self._buffers.take(size))))
             except FeedError as error:
                 # further ahead than the feed cuts before a commit; or a lease of an earlier trainer, which rank 0 of this one is about to take over
                 if error.code == "out_of_order" or (error.code == "plan_mismatch" and self._is_patient(n)):
@@ -332,8 +333,9 @@ class Feed:
                 return None
             if "x-feed-end" in answer.headers:
                 raise EndOfFeed("end", f"the feed ends after batch {answer.body['committed']}")
-            data = answer.body
-            verify_digest(data, _sha256_of(answer.headers))
+            verify_digest(answer.body, sha256_of(answer.headers))
+            data = answer.body.memory
+            self._buffers.keep()
         piece = read_slice(data)
         header = piece.header
         if (header.n, header.rank, header.world) != (n, self.rank, self.world):
@@ -362,11 +364,11 @@ class Feed:
             self._local_files = False
             return None
         buffer = pa.py_buffer(mapped)
-        verify_digest(buffer, _sha256_of(answer.headers))
+        verify_digest(buffer, sha256_of(answer.headers))
         return buffer
 
 
-def _sha256_of(headers: Mapping[str, str]) -> str:
+def sha256_of(headers: Mapping[str, str]) -> str:
     """Hexadecimal, out of `repr-digest: sha-256=:<base64>:` (RFC 9530)."""
     digest = headers.get("repr-digest", "")
     if not digest.startswith("sha-256=:") or not digest.endswith(":"):
