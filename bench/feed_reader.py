@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from tapedeck_feed.buffers import BufferRing
 from tapedeck_feed.connection import Connection, map_file, path_of, read_whole
-from tapedeck_feed.feed import sha256_of
+from tapedeck_feed.slices import sha256_of
 from tapedeck_feed.incoming import Incoming
 from tapedeck_feed.slices import read_slice, verify_digest
 

@@ -34,7 +34,7 @@ export async function findTorchPython(
 
 async function imports(python: string, modules: string): Promise<boolean> {
   try {
-    await run(python, ['-c', `import ${modules}`], { timeout: 120_000 });
+    await run(python, ['-c', `import ${modules}`], { timeout: 300_000 });
     return true;
   } catch {
     return false;

@@ -1,20 +1,16 @@
-"""prime-rl's own transports beside our client, with the same sequences in the same run, each ending in torch tensors; seconds per step as one JSON object.
+"""prime-rl's own transports and our client, each ending in torch tensors; rounds by rounds.py.
 
-Arguments: source of prime-rl, folder with `rollouts/step_1/rank_0.bin` (made by `tapedeck feed export prime-rl`), JSON for our reader (url, feed, n, max_tokens, rounds).
+Arguments: source of prime-rl, folder with `rollouts/step_1/rank_0.bin` (made by `tapedeck feed export prime-rl`), JSON for our reader (url, feed, n, max_tokens).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
-import time
 from pathlib import Path
 
 source, folder, asked = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
-stdout = os.dup(1)
-os.dup2(2, 1)  # prime-rl logs to standard output
 sys.path[:0] = [f"{source}/src", f"{source}/packages/prime-rl-configs/src"]
 
 import torch  # noqa: E402
@@ -22,11 +18,10 @@ import zmq  # noqa: E402
 from prime_rl.configs.shared import FileSystemTransportConfig  # noqa: E402
 from prime_rl.trainer.rl.data import DataLoader  # noqa: E402
 from prime_rl.transports.rollouts import MicroBatchReceiver  # noqa: E402
+from rounds import answer_rounds, slice_over_tcp  # noqa: E402
 from tapedeck_feed.buffers import BufferRing  # noqa: E402
 from tapedeck_feed.connection import Connection, map_file, path_of  # noqa: E402
-from tapedeck_feed.feed import sha256_of  # noqa: E402
-from tapedeck_feed.incoming import Incoming  # noqa: E402
-from tapedeck_feed.slices import read_slice, verify_digest  # noqa: E402
+from tapedeck_feed.slices import read_slice, sha256_of, verify_digest  # noqa: E402
 
 torch.set_num_threads(1)
 query = {"rank": 0, "world": 1, "maxTokens": asked["max_tokens"], "columns": "", "wait": 60, "project": "default"}
@@ -41,10 +36,9 @@ def tensors(piece) -> int:
 
 
 def over_tcp() -> int:
-    answer = connection.get(path, query, lambda size: Incoming(memoryview(buffers.take(size))))
-    verify_digest(answer.body, sha256_of(answer.headers))
+    piece = slice_over_tcp(asked, connection, lambda size: memoryview(buffers.take(size)))
     buffers.keep()
-    return tensors(read_slice(answer.body.memory))
+    return tensors(piece)
 
 
 def mapped() -> int:
@@ -95,14 +89,5 @@ def over_zmq() -> int:
     return count
 
 
-kinds = {"tapedeck over TCP, digest verified": over_tcp, "tapedeck mapped, digest verified": mapped, "prime-rl filesystem": filesystem, "prime-rl ZMQ": over_zmq}
-for work in kinds.values():
-    work()
-seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
-counts = {}
-for _ in range(asked["rounds"]):
-    for kind, work in kinds.items():
-        started = time.perf_counter()
-        counts[kind] = work()
-        seconds[kind].append(time.perf_counter() - started)
-os.write(stdout, json.dumps({"tokens": counts, "seconds": seconds, "bytes": len(payload)}).encode())
+works = {"tapedeck over TCP, digest verified": over_tcp, "tapedeck mapped, digest verified": mapped, "prime-rl filesystem": filesystem, "prime-rl ZMQ": over_zmq}
+answer_rounds({kind: (lambda: None, work) for kind, work in works.items()})

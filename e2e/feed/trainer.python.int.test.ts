@@ -152,6 +152,43 @@ test('eight ranks, then four, then six from a checkpoint: every row once', { ski
   assert.deepEqual(rows.toSorted(), whole.toSorted());
 });
 
+test('anybody verifies a feed from its manifests and slices, and ranks can follow the chain while they train', { skip, timeout: 400_000 }, async () => {
+  await create('followed');
+  const all = await ranks(2, { feed: 'followed', verify_chain: true });
+  assert.deepEqual(all.map(({ code }) => code), [0, 0]); // prettier-ignore
+  const steps = all[0]?.steps.filter(({ end }) => end !== true) ?? [];
+  const resumed = await ranks(1, { feed: 'followed', verify_chain: true, checkpoint: steps[1]?.checkpoint });
+  assert.deepEqual([resumed[0]?.code, resumed[0]?.steps[0]?.batch_id], [0, steps[2]?.batch_id]);
+  for (const options of [[], ['--rows'], ['--to', '2', '--rows']]) {
+    const { code, output } = await verify('followed', options);
+    assert.equal(code, 0);
+    assert.equal(output, `${options.includes('--to') ? 2 : steps.length} batches of feed followed: every id is what its batch holds, each names the one before it\n`);
+  }
+}); // prettier-ignore
+
+test('ranks that say nothing of costs are not given what an earlier trainer’s costs would pack', { skip, timeout: 400_000 }, async () => {
+  await create('costs');
+  const body = { holder: 'trainer', step: 1, world: 2, maxTokens: 64, padToMultiple: 4, cost: { linear: 1e-9, quadratic: 1000 }, wait: 60 };
+  const lease = await fetch(`${server.url}/v1/feeds/costs/leases`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+  assert.equal(lease.status, 200, await lease.text());
+  const all = await ranks(2, { feed: 'costs', steps: 1 });
+  assert.deepEqual(all.map(({ code }) => code), [0, 0]); // prettier-ignore
+  const manifest = (await (await fetch(`${server.url}/v1/feeds/costs/batches/1/manifest`)).json()) as { rows: { rowId: string }[] };
+  assert.deepEqual(all.flatMap(({ steps }) => steps[0]?.rows ?? []).toSorted(), manifest.rows.map(({ rowId }) => rowId).toSorted()); // prettier-ignore
+}); // prettier-ignore
+
+async function verify(feed: string, options: readonly string[]): Promise<{ output: string; code: number | null }> {
+  if ('missing' in found) throw new Error(found.missing);
+  const child = spawn(found.python, ['-m', 'tapedeck_feed.verify', server.url, feed, ...options], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: 180_000,
+    killSignal: 'SIGKILL',
+    env: { ...process.env, PYTHONPATH: [join(CLIENT, 'src'), found.path].join(':'), PYTHONDONTWRITEBYTECODE: '1' },
+  });
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit') as Promise<[number | null]>]);
+  return { output, code };
+}
+
 async function create(feed: string): Promise<void> {
   const answer = await fetch(`${server.url}/v1/feeds`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ feed, spec: SPEC }) });
   assert.equal(answer.status, 201, await answer.text());

@@ -17,8 +17,9 @@ import {
 } from '../server/route-parts.ts';
 import type { ReplayedFeed } from './replayed-feed.ts';
 
-/** A slice or a manifest of the feed that is replayed, as its own server answers it. */
+/** The feed that is replayed with its spec, its slices and manifests, as its own server answers them. */
 export type FromSource = {
+  readonly feed: (signal: AbortSignal) => Promise<unknown>;
   readonly slice: (n: number, query: URLSearchParams, signal: AbortSignal) => Promise<Response>;
   readonly manifest: (n: number, signal: AbortSignal) => Promise<unknown>;
 };
@@ -56,6 +57,10 @@ export function registerReplayedFeed(app: FastifyInstance, { feed, source, nowMi
     const { feed: named } = parsed(feedParams, params);
     if (named !== feed.feed) throw new TapedeckError('not_found', `this is a replay of feed ${feed.feed}; it has no feed ${named}`);
   };
+  app.get('/v1/feeds/:feed', async (request, reply) => {
+    check(request.params);
+    return source.feed(goneSignal(reply));
+  });
   app.post('/v1/feeds/:feed/resume', async (request) => {
     check(request.params);
     return feed.resume(parsed(resumeBody, request.body).checkpoint);

@@ -89,6 +89,7 @@ function sourceOf(feed: string, { url, project }: Options, signal: AbortSignal) 
     return read;
   };
   return {
+    feed: async (): Promise<unknown> => (await askServer(url, path(''), { signal })).json(),
     status: async (): Promise<FeedStatus> => (await askServer(url, path('/status'), { signal })).json() as Promise<FeedStatus>,
     manifest: (n: number): Promise<Manifest> => {
       const known = manifests.get(n) ?? manifest(n);
@@ -169,7 +170,7 @@ async function serveSteps(feed: string, options: Range & { readonly serve: numbe
   const over = Promise.withResolvers<void>();
   registerReplayedFeed(app, {
     feed: replayed,
-    source: { slice: (n, query) => source.slice(n, withWait(query)), manifest: (n) => source.manifest(n) },
+    source: { feed: source.feed, slice: (n, query) => source.slice(n, withWait(query)), manifest: (n) => source.manifest(n) },
     nowMicros: () => systemClock.nowMicros(),
     onCommit: (n, batchId) => {
       process.stdout.write(`step ${n} of ${to} committed: ${batchId}\n`);

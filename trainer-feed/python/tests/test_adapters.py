@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 import unittest
+from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
+from typing import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -135,7 +138,8 @@ class Values(unittest.TestCase):
 
     def test_verl(self) -> None:
         torch = self.torch
-        agg_loss = function_of(self.source("verl/trainer/ppo/core_algos.py"), "agg_loss", torch)
+        sums = functions_of(self.source("verl/utils/torch_functional.py"), ["masked_sum"], torch=torch)
+        agg_loss = functions_of(self.source("verl/trainer/ppo/core_algos.py"), ["agg_loss"], torch=torch, verl_F=SimpleNamespace(**sums))["agg_loss"]
         for seed in range(10):
             batch, logps, ours = self.example(seed)
             tensors, others, meta = verl_fields(batch, PAD)
@@ -150,15 +154,33 @@ class Values(unittest.TestCase):
             np.testing.assert_allclose(rewards, expected)
 
     def test_verl_data_proto(self) -> None:
+        """The object itself, and what verl's trainer does with it: split over workers, reorder, join."""
+        torch = self.torch
         try:
-            import verl  # noqa: F401
-        except Exception as missing:  # verl imports ray and tensordict
-            self.skipTest(f"verl cannot be imported: {missing}")
-        from tapedeck_feed.adapters import to_data_proto
+            import tensordict  # noqa: F401
+        except ImportError as missing:
+            self.skipTest(f"tensordict is not here: {missing}")
+        with verl_at(self.source("verl/protocol.py")) as DataProto:
+            from tapedeck_feed.adapters import to_data_proto
 
-        batch = batch_of(1, weighted=True)
-        proto = to_data_proto(batch, PAD)
-        self.assertEqual(len(proto), len(padded_rows(batch.micro_batches, PAD).row_ids))
+            for seed in range(4):
+                batch = batch_of(seed, weighted=seed % 2 == 1)
+                tensors, others, meta = verl_fields(batch, PAD)
+                proto = to_data_proto(batch, PAD)
+                self.assertIsInstance(proto, DataProto)
+                self.assertEqual(len(proto), len(others["row_id"]))
+                self.assertEqual(set(proto.batch.keys()), set(tensors))
+                self.assertEqual(proto.meta_info, meta)
+                reversed_ = torch.arange(len(proto) - 1, -1, -1)
+                joined = DataProto.concat([proto[:1], proto[1:]])
+                for made, order in ((proto, None), (joined, None), (proto[reversed_], reversed_)):
+                    for name, tensor in tensors.items():
+                        self.assertTrue(torch.equal(made.batch[name], tensor if order is None else tensor[order]), name)
+                    for name, values in others.items():
+                        np.testing.assert_array_equal(made.non_tensor_batch[name], values if order is None else values[order.numpy()])
+                parts = proto[: len(proto) // 2 * 2].chunk(2)
+                self.assertEqual([len(part) for part in parts], [len(proto) // 2] * 2)
+                self.assertEqual(parts[1].meta_info, meta)
 
     def test_trl(self) -> None:
         torch = self.torch
@@ -178,16 +200,49 @@ class Values(unittest.TestCase):
             self.assertAlmostEqual(float(space["loss"]) / 2, ours, places=6)
 
 
-def function_of(path: Path, name: str, torch: object) -> object:
-    """One function of a file and the masked sum it needs, without the imports of the file."""
-    tree = ast.parse(path.read_text())
-    helpers = ast.parse((path.parents[2] / "utils/torch_functional.py").read_text())
-    body = [node for node in [*helpers.body, *tree.body] if isinstance(node, ast.FunctionDef) and node.name in (name, "masked_sum")]
-    space: dict[str, object] = {"torch": torch}
+@contextmanager
+def verl_at(protocol: Path) -> Iterator[type]:
+    """verl's DataProto: of verl itself where it can be imported (it needs ray and transformers), else of its own protocol.py, with stand-ins for what that imports and DataProto does not call."""
+    try:
+        from verl import DataProto
+
+        yield DataProto
+        return
+    except ImportError:
+        pass
+    names: dict[str, dict[str, object]] = {
+        "ray": {},
+        "verl": {},
+        "verl.utils": {},
+        "verl.utils.device": {"get_device_id": None, "get_torch_device": None},
+        "verl.utils.py_functional": functions_of(protocol.parent / "utils/py_functional.py", ["list_of_dict_to_dict_of_list", "union_two_dict"]),
+        "verl.utils.torch_functional": {"allgather_dict_tensors": None},
+        "verl.utils.transferqueue_utils": {"BatchMeta": type("BatchMeta", (), {}), "KVBatchMeta": type("KVBatchMeta", (), {})},
+        "verl.protocol": {"__file__": str(protocol)},
+    }
+    before = {name: sys.modules.get(name) for name in names}
+    try:
+        for name, content in names.items():
+            sys.modules[name] = ModuleType(name)
+            vars(sys.modules[name]).update(content)
+        made = vars(sys.modules["verl.protocol"])
+        exec(compile(protocol.read_text(), str(protocol), "exec"), made)
+        vars(sys.modules["verl"])["DataProto"] = made["DataProto"]
+        yield made["DataProto"]
+    finally:
+        for name, module in before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
+
+
+def functions_of(path: Path, names: Sequence[str], **space: object) -> dict[str, object]:
+    """Some functions of a file, without the imports of the file."""
+    body = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef) and node.name in names]
     head = ast.parse("from __future__ import annotations").body
     exec(compile(ast.Module(body=[*head, *body], type_ignores=[]), str(path), "exec"), space)
-    space["verl_F"] = SimpleNamespace(masked_sum=space["masked_sum"])
-    return space[name]
+    return {name: space[name] for name in names}
 
 
 if __name__ == "__main__":

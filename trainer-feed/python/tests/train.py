@@ -1,16 +1,18 @@
 """A trainer for tests: takes batches of one rank, pretends to step, commits, and tells what it did as one JSON object per line.
 
 Arguments as JSON: url, feed, rank, world, max_tokens, steps (null = to the end), checkpoint (null or what was printed), die_before_commit (a step, or null), peek (true = only loss and gradient of
-the next batch).
+the next batch), verify_chain.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
 
 from tapedeck_feed import Feed, LossStreams, compute_loss
+from tapedeck_feed.slices import STREAMS
 
 
 def peek(batch) -> dict:
@@ -30,11 +32,22 @@ def peek(batch) -> dict:
     return {"n": batch.n, "batch_id": batch.batch_id, "micro_batches": len(batch.micro_batches), "loss": float(total), "gradient": theta.grad.tolist()}
 
 
+def digest_of(batch) -> str:
+    """sha256 of every stream of every micro-batch, as tensors would see them."""
+    found = hashlib.sha256()
+    for micro_batch in batch.micro_batches:
+        for name in STREAMS:
+            stream = micro_batch.stream(name)
+            if stream is not None:
+                found.update(stream)
+    return found.hexdigest()
+
+
 def main() -> None:
     asked = json.loads(sys.argv[1])
     feed = Feed(
         asked["url"], asked["feed"], asked["rank"], asked["world"], max_tokens=asked["max_tokens"], pad_to_multiple=4, run="run-1", timeout=60,
-        checkpoint=asked["checkpoint"], holder="trainer", local_files=asked.get("local_files", True),
+        checkpoint=asked["checkpoint"], holder="trainer", local_files=asked.get("local_files", True), verify_chain=asked.get("verify_chain", False),
     )
     with feed:
         steps = 0
@@ -50,8 +63,7 @@ def main() -> None:
             if batch.n == asked.get("die_before_commit"):
                 os._exit(9)
             batch.commit(metrics={"loss": loss} if asked["rank"] == 0 else None)
-            tokens = [int(sum(micro_batch.token_ids)) for micro_batch in batch.micro_batches]
-            print(json.dumps({"n": batch.n, "batch_id": batch.batch_id, "rows": rows, "loss": loss, "tokens": tokens, "micro_batches": len(batch.micro_batches), "checkpoint": feed.checkpoint()}), flush=True)
+            print(json.dumps({"n": batch.n, "batch_id": batch.batch_id, "rows": rows, "loss": loss, "digest": digest_of(batch), "micro_batches": len(batch.micro_batches), "checkpoint": feed.checkpoint()}), flush=True)
             steps += 1
             if steps == asked["steps"]:
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import queue
 import socket
@@ -13,11 +12,13 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDi
 import pyarrow as pa
 
 from .buffers import BufferRing
+from .chain import ChainVerifier
 from .connection import Connection, map_file, path_of
 from .errors import CorruptSlice, EndOfFeed, FeedError, LeaseLost, NotReady
+from .identity import plan_id_of
 from .incoming import Incoming
 from .losses import Denominators
-from .slices import MicroBatch, Slice, read_slice, verify_digest
+from .slices import MicroBatch, Slice, read_slice, sha256_of, verify_digest
 
 POLL_S = 20.0
 """A request waits so long at the server before it is asked again."""
@@ -73,7 +74,8 @@ class Feed:
     """Batches of a feed, in order, each exactly once per committed optimizer step.
 
     `rank` and `world` are DATA-PARALLEL: tensor, context and pipeline ranks of one replica read the same slice. Rank 0 holds the lease. Every rank passes the same
-    `max_tokens`, `pad_to_multiple`, `cost` and `checkpoint`. Iterating blocks until a batch is there; `timeout` bounds that wait (NotReady names what is missing).
+    `max_tokens`, `pad_to_multiple`, `cost` and `checkpoint`. Iterating blocks until a batch is there; `timeout` bounds that wait (NotReady names what is missing). `verify_chain` also reads the
+    manifest of every batch, computes its id anew and compares it with the slice and with the batch before.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Feed:
         timeout: float = 3600.0,
         lease_seconds: float = 600.0,
         local_files: bool = True,
+        verify_chain: bool = False,
         on_wait: Optional[Callable[[Mapping[str, Any]], None]] = None,
     ) -> None:
         if not 0 <= rank < world:
@@ -105,7 +108,8 @@ class Feed:
         if checkpoint is not None and checkpoint["feed"] != feed:
             raise ValueError(f"the checkpoint is of feed {checkpoint['feed']!r}, not of {feed!r}")
         self.feed, self.rank, self.world = feed, rank, world
-        self._plan = {"world": world, "maxTokens": max_tokens, "padToMultiple": pad_to_multiple, **({} if cost is None else {"cost": dict(cost)})}
+        # said in full: what is left out would be that of whatever lease there is
+        self._plan = {"world": world, "maxTokens": max_tokens, "padToMultiple": pad_to_multiple, "cost": {"linear": 1, "quadratic": 1e-4, **(cost or {})}}
         self._columns = ",".join(columns)
         self._project = {"project": project}
         self._run = run
@@ -128,6 +132,7 @@ class Feed:
         self._last: Checkpoint = {"feed": feed, "timeline": 0, "n": 0, "batch_id": None}
         self._next = self._begin(checkpoint, mode, restart)
         self._taken = self._next - 1
+        self._chain = ChainVerifier(after=self._before(), max_times_trained=self._max_times_trained()) if verify_chain else None
 
     @classmethod
     def resume(cls, url: str, checkpoint: Checkpoint, rank: int = 0, world: int = 1, **options: Any) -> "Feed":
@@ -218,6 +223,13 @@ class Feed:
         n = answer["next"] - 1
         self._last = {"feed": self.feed, "timeline": answer["timeline"], "n": n, "batch_id": answer["batchId"] if n > 0 else None}
         return answer["next"]
+
+    def _before(self) -> Optional[Mapping[str, Any]]:
+        """The batch that the next one must follow, where it is known by its id."""
+        return None if self._last["batch_id"] is None else {"feed": self.feed, "n": self._last["n"], "batchId": self._last["batch_id"]}
+
+    def _max_times_trained(self) -> int:
+        return self._control.get(path_of(self.feed), self._project).body["spec"].get("maxTimesTrained", 1)
 
     def _lease_next(self, deadline: float) -> Mapping[str, Any]:
         step = self._last["n"] + 1
@@ -312,7 +324,7 @@ class Feed:
                 continue
 
     def _fetch(self, n: int) -> Optional[Slice]:
-        plan = {"maxTokens": self._plan["maxTokens"], "padToMultiple": self._plan["padToMultiple"], **self._plan.get("cost", {})}
+        plan = {"maxTokens": self._plan["maxTokens"], "padToMultiple": self._plan["padToMultiple"], **self._plan["cost"]}
         query = {**self._project, "rank": self.rank, "world": self.world, **plan, "columns": self._columns, "wait": POLL_S}
         path = path_of(self.feed, "batches", str(n))
         data = self._fetch_file(path, query) if self._local_files else None
@@ -340,7 +352,19 @@ class Feed:
         header = piece.header
         if (header.n, header.rank, header.world) != (n, self.rank, self.world):
             raise CorruptSlice("invalid_header", f"asked for batch {n}, rank {self.rank} of {self.world}; got batch {header.n}, rank {header.rank} of {header.world}")
+        plan_id = plan_id_of(header.batch_id, self.world, plan["maxTokens"], plan["padToMultiple"], plan["linear"], plan["quadratic"])
+        if header.plan_id != plan_id:
+            raise CorruptSlice("plan_mismatch", f"batch {n} came packed by plan {header.plan_id}, asked was for {plan_id}")
+        if self._chain is not None:
+            self._verify_chain(self._chain, n, header.batch_id)
         return piece
+
+    def _verify_chain(self, chain: ChainVerifier, n: int, batch_id: str) -> None:
+        manifest = self._data.get(path_of(self.feed, "batches", str(n), "manifest"), self._project).body
+        for flaw in chain.add(manifest):
+            raise CorruptSlice("chain_mismatch", flaw.message)
+        if manifest["batchId"] != batch_id:
+            raise CorruptSlice("chain_mismatch", f"batch {n} as read is {batch_id}, its manifest is of {manifest['batchId']}")
 
     def _is_patient(self, n: int) -> bool:
         """True while another plan than ours may still give way to ours."""
@@ -366,11 +390,3 @@ class Feed:
         buffer = pa.py_buffer(mapped)
         verify_digest(buffer, sha256_of(answer.headers))
         return buffer
-
-
-def sha256_of(headers: Mapping[str, str]) -> str:
-    """Hexadecimal, out of `repr-digest: sha-256=:<base64>:` (RFC 9530)."""
-    digest = headers.get("repr-digest", "")
-    if not digest.startswith("sha-256=:") or not digest.endswith(":"):
-        raise CorruptSlice("invalid_header", "the answer has no Repr-Digest with sha-256")
-    return base64.b64decode(digest[len("sha-256=:") : -1]).hex()

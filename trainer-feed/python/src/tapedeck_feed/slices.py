@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -185,6 +186,14 @@ def verify_digest(data: Any, sha256: str) -> None:
     found = data.sha256() if isinstance(data, Incoming) else hashlib.sha256(data).hexdigest()
     if found != sha256:
         raise CorruptSlice("digest_mismatch", f"the slice has sha256 {found}, announced was {sha256}: fetch it again")
+
+
+def sha256_of(headers: Mapping[str, str]) -> str:
+    """Hexadecimal, out of `repr-digest: sha-256=:<base64>:` (RFC 9530)."""
+    digest = headers.get("repr-digest", "")
+    if not digest.startswith("sha-256=:") or not digest.endswith(":"):
+        raise CorruptSlice("invalid_header", "the answer has no Repr-Digest with sha-256")
+    return base64.b64decode(digest[len("sha-256=:") : -1]).hex()
 
 
 def read_slice(data: Any) -> Slice:
