@@ -63,7 +63,11 @@ async function train(feed: string, more: object = {}): Promise<Trained> {
     killSignal: 'SIGKILL',
     env: { ...process.env, PYTHONPATH: [join(CLIENT, 'src'), found.path].join(':'), PYTHONDONTWRITEBYTECODE: '1' },
   });
-  const [output, said, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit') as Promise<[number | null]>]);
+  const [output, said, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'exit') as Promise<[number | null]>,
+  ]);
   const lines = output.split('\n').filter(Boolean).map((line) => JSON.parse(line) as Trained['steps'][number] & { end?: true }); // prettier-ignore
   const steps = lines.filter(({ end }) => end !== true).map(({ n, rows, loss, digest }) => ({ n, rows, loss, digest }));
   return { steps, code, said };
@@ -107,7 +111,10 @@ test('a byte that is not the feed’s is refused by name, and the batch is not t
   let slices = 0;
   nextFault = () => (++slices === 2 ? 'flip' : 'none');
   const flipped = await train('flipped');
-  assert.match(flipped.said, /CorruptSlice: digest_mismatch: the slice has sha256 [0-9a-f]{64}, announced was [0-9a-f]{64}: fetch it again/);
+  assert.match(
+    flipped.said,
+    /CorruptSlice: digest_mismatch: the slice has sha256 [0-9a-f]{64}, announced was [0-9a-f]{64}: fetch it again/,
+  );
   assert.deepEqual([flipped.code, flipped.steps.map(({ n }) => n)], [1, [1]]);
 });
 

@@ -45,12 +45,16 @@ async function ranks(url: string, count: number, options: object): Promise<Step[
 
 /** The command that serves the replay, once it listens. */
 async function replay(...options: readonly string[]): Promise<{ url: string; over: Promise<number | null> }> {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', CLI, 'replay', 'feed', 'main', '--serve', '0', ...options], {
-    env: { ...process.env, TAPEDECK_URL: server.url },
-    stdio: ['ignore', 'ignore', 'pipe'],
-    timeout: 300_000,
-    killSignal: 'SIGKILL',
-  });
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', CLI, 'replay', 'feed', 'main', '--serve', '0', ...options],
+    {
+      env: { ...process.env, TAPEDECK_URL: server.url },
+      stdio: ['ignore', 'ignore', 'pipe'],
+      timeout: 300_000,
+      killSignal: 'SIGKILL',
+    },
+  );
   const over = once(child, 'exit').then(([code]) => code as number | null);
   let said = '';
   const listening = new Promise<string>((resolve) => {
@@ -63,7 +67,8 @@ async function replay(...options: readonly string[]): Promise<{ url: string; ove
   return { url: await Promise.race([listening, over.then((code) => assert.fail(`the replay ended with ${code}: ${said}`))]), over };
 }
 
-const own = (steps: readonly Step[]) => steps.filter(({ end }) => end !== true).map(({ n, batch_id: id, rows, digest }) => ({ n, id, rows, digest }));
+const own = (steps: readonly Step[]) =>
+  steps.filter(({ end }) => end !== true).map(({ n, batch_id: id, rows, digest }) => ({ n, id, rows, digest }));
 const status = async (): Promise<unknown> => {
   const { committed, cut, lease, timeline } = (await (await fetch(`${server.url}/v1/feeds/main/status`)).json()) as Record<string, unknown>;
   return { committed, cut, lease, timeline };

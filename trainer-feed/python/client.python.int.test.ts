@@ -160,9 +160,19 @@ test('the ids of plans, and every flaw of a chain, are those that the server’s
     {}, { padToMultiple: 64 }, { cost: { linear: 0.1, quadratic: 0 } }, { cost: { linear: 1e21, quadratic: 1e-7 } }, { cost: { linear: 123456789012345680000, quadratic: 1.5e300 } },
     { cost: { linear: 0.000001, quadratic: 5e-324 } }, { cost: { linear: 1 / 3, quadratic: 1.25e-9 } }, { cost: { linear: 1e-10, quadratic: 2 ** 53 } }, { cost: { linear: 100.5, quadratic: 1.7976931348623157e308 } },
   ].map((more, i) => planRequest.parse({ world: i + 1, maxTokens: 4096 * (i + 1), ...more })); // prettier-ignore
-  const plans = requests.map(({ world, maxTokens, padToMultiple, cost }) => [other, world, maxTokens, padToMultiple, cost.linear, cost.quadratic]);
+  const plans = requests.map(({ world, maxTokens, padToMultiple, cost }) => [
+    other,
+    world,
+    maxTokens,
+    padToMultiple,
+    cost.linear,
+    cost.quadratic,
+  ]);
   const asked = { chains: [...chains, ...unreadable], max_times_trained: 1, plans };
-  const said = JSON.parse((await python(['tests/print_flaws.py'], JSON.stringify(asked))).stdout) as { chains: unknown[][][]; plans: string[] };
+  const said = JSON.parse((await python(['tests/print_flaws.py'], JSON.stringify(asked))).stdout) as {
+    chains: unknown[][][];
+    plans: string[];
+  };
   assert.deepEqual(said.plans, requests.map((request) => planIdOf(other, request))); // prettier-ignore
   for (const [i, manifests] of chains.entries()) {
     assert.deepEqual(said.chains[i], verifyChain(manifests).map(({ n, flaw, message }) => [n, flaw, message]), `chain ${i}`); // prettier-ignore
