@@ -146,12 +146,13 @@ test('a slice whose bytes are not the announced ones is refused by name', { skip
 test('the ids of plans, and every flaw of a chain, are those that the server’s own code finds', { skip }, async () => {
   const other = 'ab'.repeat(32);
   const [first, second, third] = chain();
+  const listed = first?.['rows'] as unknown[];
   const paths = [
     'rows.0.contentHash', 'rows.0.signalHash', 'specHash', 'batchId', 'previousId', 'rows.0.rowId', 'excluded.0.reason', 'excluded.0.message', 'feed', 'rows.0.group',
   ]; // prettier-ignore
   const chains: (readonly unknown[])[] = [
-    chain(), chain().slice(1), [], [first, third], [first, { ...second, rows: first?.['rows'], groups: first?.['groups'] }, third],
-    [{ ...first, rows: [...(first?.['rows'] as unknown[]), (first?.['rows'] as unknown[])[0]] }],
+    chain(), chain().slice(1), [], [first, third], [first, { ...second, rows: listed, groups: first?.['groups'] }, third],
+    [{ ...first, rows: [...listed, listed[0]] }],
     ...[1, 2, 3].flatMap((n) => paths.map((path) => changed(n, path, other))),
     ...([['excluded', []], ['sourcePositions', [[0, 1]]], ['policyVersion', 9], ['policyVersion', null], ['counts.N_rl', 99], ['counts.rows', 0], ['rows.0.members.rl', 99], ['rows.0.seqLen', 99], ['groups', ['h2', 'g2']], ['feed', 'Überfluß 🜁'], ['excluded.0.staleness', -3], ['rows.0.rowId', 'r/ö/1']] as const).map(([path, value]) => changed(2, path, value)),
   ]; // prettier-ignore
