@@ -82,6 +82,7 @@ export const ERROR_CODES = {
   lease_held: { status: 409, retry: true },
   lease_lost: { status: 409, retry: false },
   out_of_order: { status: 409, retry: false },
+  report_conflict: { status: 409, retry: false },
   row_exceeds_max_tokens: { status: 422, retry: false },
   column_unknown: { status: 422, retry: false },
   cache_corrupt: { status: 500, retry: true },

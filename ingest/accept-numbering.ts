@@ -1,9 +1,9 @@
 /** What the numbers of producers make of a plan: which records are taken, which are duplicates, which are refused, and which states they lead to. */
 import { rejection, type Plan, type PlannedRecord, type Rejection } from './accept-plan.ts';
 import type { Producers } from './accept-producers.ts';
-import type { ProducerState } from './accept-sequence.ts';
+import { producerKey, type ProducerState } from './accept-sequence.ts';
 
-type Step = { readonly id: string; readonly state: ProducerState; readonly record: PlannedRecord | null };
+type Step = { readonly key: string; readonly state: ProducerState; readonly record: PlannedRecord | null };
 
 export type Numbering = {
   /** The records to store, in order of the body. */
@@ -28,8 +28,9 @@ export function judgeNumbers(plan: Plan, producers: Pick<Producers, 'judge'>): N
     const verdict = producers.judge(producer, ahead, unreadable - skipped);
     if (verdict.kind === 'take') {
       skipped += verdict.skipped;
-      ahead.set(producer.id, verdict.state);
-      steps.push({ id: producer.id, state: verdict.state, record });
+      const key = producerKey(producer);
+      ahead.set(key, verdict.state);
+      steps.push({ key, state: verdict.state, record });
     } else if (record !== null) {
       left.add(record);
       if (verdict.kind === 'duplicate') duplicates++;
@@ -43,9 +44,9 @@ export function judgeNumbers(plan: Plan, producers: Pick<Producers, 'judge'>): N
 export function settledStates(steps: readonly Step[], isStored: (record: PlannedRecord) => boolean): Map<string, ProducerState> {
   const settled = new Map<string, ProducerState>();
   const stopped = new Set<string>();
-  for (const { id, state, record } of steps) {
-    if (record !== null && !isStored(record)) stopped.add(id);
-    if (!stopped.has(id)) settled.set(id, state);
+  for (const { key, state, record } of steps) {
+    if (record !== null && !isStored(record)) stopped.add(key);
+    if (!stopped.has(key)) settled.set(key, state);
   }
   return settled;
 }

@@ -190,10 +190,10 @@ function routeOf(draft: Drafting, event: Envelope, topic: Topic): Route {
   return route;
 }
 
-/** An id that came earlier in this body: the same content is a duplicate, other content is refused. Elsewhere in the log: the projector's task. */
+/** An id of the same project that came earlier in this body: the same content is a duplicate, other content is refused. Elsewhere in the log: the projector's task. */
 function isRepeated(draft: Drafting, record: PlannedRecord, slice: Uint8Array): boolean {
   const earlier = draft.byId.get(record.id);
-  if (earlier === undefined || earlier.record.topic !== record.topic || earlier.record.partition !== record.partition) {
+  if (earlier === undefined || !isSamePlace(earlier.record, record)) {
     draft.byId.set(record.id, { record, slice });
     return false;
   }
@@ -203,6 +203,10 @@ function isRepeated(draft: Drafting, record: PlannedRecord, slice: Uint8Array): 
     reject(draft, record.index, record.id, { code: 'id_reused', message, field: 'id' });
   }
   return true;
+}
+
+function isSamePlace(a: PlannedRecord, b: PlannedRecord): boolean {
+  return a.topic === b.topic && a.partition === b.partition && a.event.project === b.event.project;
 }
 
 function sameContent(a: Uint8Array, b: Uint8Array): boolean {

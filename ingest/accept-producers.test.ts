@@ -3,19 +3,20 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
 import { systemClock } from '../base/clock.ts';
 import { createProducers } from './accept-producers.ts';
-import type { ProducerState } from './accept-sequence.ts';
+import { producerKey, type ProducerState } from './accept-sequence.ts';
 
 const patient = { clock: systemClock, waitMs: 1000 };
+const keyOf = (id: string): string => producerKey({ project: 'default', id });
 const none = new Map<string, ProducerState>();
 const settled = (epoch: number, next: number): ProducerState => ({ epoch, certain: next, next });
 
 test('before loading, judging is refused as something to retry; loaded states count', async () => {
-  const producers = createProducers({ loadProducers: async () => new Map([['p', settled(1, 4)]]) });
-  assert.throws(() => producers.judge({ id: 'p', epoch: 1, seq: 4 }, none, 0), { code: 'store_unavailable' });
+  const producers = createProducers({ loadProducers: async () => new Map([[keyOf('p'), settled(1, 4)]]) });
+  assert.throws(() => producers.judge({ project: 'default', id: 'p', epoch: 1, seq: 4 }, none, 0), { code: 'store_unavailable' });
   await producers.load();
-  assert.equal(producers.judge({ id: 'p', epoch: 1, seq: 4 }, none, 0).kind, 'take');
-  assert.equal(producers.judge({ id: 'p', epoch: 1, seq: 3 }, none, 0).kind, 'duplicate');
-  assert.equal(producers.judge({ id: 'p', epoch: 0, seq: 0 }, none, 0).kind, 'refuse');
+  assert.equal(producers.judge({ project: 'default', id: 'p', epoch: 1, seq: 4 }, none, 0).kind, 'take');
+  assert.equal(producers.judge({ project: 'default', id: 'p', epoch: 1, seq: 3 }, none, 0).kind, 'duplicate');
+  assert.equal(producers.judge({ project: 'default', id: 'p', epoch: 0, seq: 0 }, none, 0).kind, 'refuse');
 });
 
 test('a failed load leaves it not loaded and can be repeated', async () => {
@@ -36,13 +37,13 @@ test('a failed load leaves it not loaded and can be repeated', async () => {
 test('memory is bounded: the least recently used is dropped, and unknown producers may then start anywhere', async () => {
   const producers = createProducers({ loadProducers: async () => new Map(), maxProducers: 2 });
   await producers.load();
-  assert.equal(producers.judge({ id: 'a', epoch: 0, seq: 9 }, none, 0).kind, 'refuse');
-  for (const id of ['a', 'b']) producers.commit(id, settled(0, 5));
-  producers.commit('a', settled(0, 6));
-  producers.commit('c', settled(0, 1));
+  assert.equal(producers.judge({ project: 'default', id: 'a', epoch: 0, seq: 9 }, none, 0).kind, 'refuse');
+  for (const id of ['a', 'b']) producers.commit(keyOf(id), settled(0, 5));
+  producers.commit(keyOf('a'), settled(0, 6));
+  producers.commit(keyOf('c'), settled(0, 1));
   assert.equal(producers.size, 2);
-  assert.equal(producers.judge({ id: 'b', epoch: 0, seq: 5 }, none, 0).kind, 'take');
-  assert.equal(producers.judge({ id: 'a', epoch: 0, seq: 9 }, none, 0).kind, 'refuse');
+  assert.equal(producers.judge({ project: 'default', id: 'b', epoch: 0, seq: 5 }, none, 0).kind, 'take');
+  assert.equal(producers.judge({ project: 'default', id: 'a', epoch: 0, seq: 9 }, none, 0).kind, 'refuse');
 });
 
 test('works that share a producer run one after another in the order they came, others at once', async () => {

@@ -5,18 +5,18 @@
 import type { Clock } from '../base/clock.ts';
 import { withDeadline } from '../base/deadline.ts';
 import { TapedeckError } from '../base/errors.ts';
-import { judgeSequence, type Producer, type ProducerState, type SequenceVerdict } from './accept-sequence.ts';
+import { judgeSequence, producerKey, type Producer, type ProducerState, type SequenceVerdict } from './accept-sequence.ts';
 
 export type Producers = {
   /** Loads the states; until it has succeeded, events with a producer are refused with `store_unavailable`. Errors of the loader are thrown. */
   load(signal?: AbortSignal): Promise<void>;
   readonly loaded: boolean;
   readonly size: number;
-  /** Judges on top of `ahead`, states that are not durable yet. */
+  /** Judges on top of `ahead`, states that are not durable yet. States are kept by `producerKey`. */
   judge(producer: Producer, ahead: ReadonlyMap<string, ProducerState>, slack: number): SequenceVerdict;
-  commit(id: string, state: ProducerState): void;
-  /** Runs `work` when every earlier work that names one of `ids` has ended; throws `deadline_exceeded` when that takes longer than `waitMs`. */
-  exclusive<T>(ids: readonly string[], options: { readonly clock: Clock; readonly waitMs: number }, work: () => Promise<T>): Promise<T>;
+  commit(key: string, state: ProducerState): void;
+  /** Runs `work` when every earlier work that names one of `keys` has ended; throws `deadline_exceeded` when that takes longer than `waitMs`. */
+  exclusive<T>(keys: readonly string[], options: { readonly clock: Clock; readonly waitMs: number }, work: () => Promise<T>): Promise<T>;
 };
 
 export type ProducersOptions = {
@@ -34,9 +34,9 @@ export function createProducers({ loadProducers, maxProducers = MAX_PRODUCERS }:
   let loaded = false;
   let dropped = false;
 
-  const commit = (id: string, state: ProducerState): void => {
-    states.delete(id);
-    states.set(id, state);
+  const commit = (key: string, state: ProducerState): void => {
+    states.delete(key);
+    states.set(key, state);
     if (states.size <= maxProducers) return;
     states.delete(states.keys().next().value as string);
     dropped = true;
@@ -44,7 +44,7 @@ export function createProducers({ loadProducers, maxProducers = MAX_PRODUCERS }:
 
   return {
     async load(signal) {
-      for (const [id, state] of await loadProducers(signal)) commit(id, state);
+      for (const [key, state] of await loadProducers(signal)) commit(key, state);
       loaded = true;
     },
     get loaded() {
@@ -56,21 +56,22 @@ export function createProducers({ loadProducers, maxProducers = MAX_PRODUCERS }:
     judge(producer, ahead, slack) {
       if (!loaded)
         throw new TapedeckError('store_unavailable', 'the states of producers are still being loaded; send the same request again');
-      return judgeSequence(ahead.get(producer.id) ?? states.get(producer.id), producer, { slack, adopt: dropped });
+      const key = producerKey(producer);
+      return judgeSequence(ahead.get(key) ?? states.get(key), producer, { slack, adopt: dropped });
     },
     commit,
-    async exclusive(ids, { clock, waitMs }, work) {
-      const tailsBefore = ids.map((id) => tails.get(id)).filter((tail) => tail !== undefined);
+    async exclusive(keys, { clock, waitMs }, work) {
+      const tailsBefore = keys.map((key) => tails.get(key)).filter((tail) => tail !== undefined);
       const earlier = Promise.all(tailsBefore);
       const { promise, resolve } = Promise.withResolvers<void>();
-      for (const id of ids) tails.set(id, promise);
+      for (const key of keys) tails.set(key, promise);
       try {
         if (tailsBefore.length > 0) await withDeadline(clock, waitMs, 'earlier requests of the same producer', () => earlier);
         return await work();
       } finally {
         // whoever comes next waits for the earlier ones too, also when this one gave up
         void earlier.then(() => {
-          for (const id of ids) if (tails.get(id) === promise) tails.delete(id);
+          for (const key of keys) if (tails.get(key) === promise) tails.delete(key);
           resolve();
         });
       }

@@ -6,6 +6,7 @@ import { encodeEvent } from '../events/codec/cbor-encode.ts';
 import {
   judgeSequence,
   observeProducer,
+  producerKey,
   producerOf,
   producerOfRecord,
   type Producer,
@@ -13,7 +14,7 @@ import {
   type SequenceVerdict,
 } from './accept-sequence.ts';
 
-const at = (epoch: number, seq: number): Producer => ({ id: 'p', epoch, seq });
+const at = (epoch: number, seq: number): Producer => ({ project: 'default', id: 'p', epoch, seq });
 const settled = (epoch: number, next: number): ProducerState => ({ epoch, certain: next, next });
 
 function taken(verdict: SequenceVerdict): ProducerState {
@@ -88,17 +89,22 @@ test('a state observed from a log never calls a missing number a duplicate, and 
     fc.property(fc.shuffledSubarray([...Array(12).keys()], { minLength: 1 }), (seqs) => {
       const states = new Map<string, ProducerState>();
       for (const seq of seqs) observeProducer(states, at(0, seq));
-      const state = states.get('p') as ProducerState;
+      const state = states.get(producerKey(at(0, 0))) as ProducerState;
       assert.equal(state.next, Math.max(...seqs) + 1);
       for (let seq = 0; seq < state.next; seq++) if (judgeSequence(state, at(0, seq)).kind === 'duplicate') assert.ok(seqs.includes(seq));
     }),
   );
 });
 
+test('producers of different projects are different, whatever their names', () => {
+  const keys = ['', 'a', '1,a', ','].flatMap((project) => ['', 'a', '1,a', ','].map((id) => producerKey({ project, id })));
+  assert.equal(new Set(keys).size, keys.length);
+});
+
 test('observing keeps the newest epoch', () => {
   const states = new Map<string, ProducerState>();
   for (const [epoch, seq] of [[1, 0], [0, 9], [1, 1], [2, 0], [1, 2]] as const) observeProducer(states, at(epoch, seq)); // prettier-ignore
-  assert.deepEqual(states.get('p'), settled(2, 1));
+  assert.deepEqual(states.get(producerKey(at(0, 0))), settled(2, 1));
 });
 
 test('the producer of a value is read without trusting it', () => {
@@ -106,17 +112,19 @@ test('the producer of a value is read without trusting it', () => {
   assert.equal(producerOf(7), 'unreadable');
   assert.equal(producerOf({ producer: null }), 'unreadable');
   assert.equal(producerOf({ producer: { id: 'p', epoch: -1, seq: 0 } }), 'unreadable');
-  assert.deepEqual(producerOf({ producer: { id: 'p', epoch: 1, seq: 2, host: 'h' } }), { id: 'p', epoch: 1, seq: 2, host: 'h' });
+  const producer = { id: 'p', epoch: 1, seq: 2, host: 'h' };
+  assert.deepEqual(producerOf({ producer }), { ...producer, project: 'default' });
+  assert.deepEqual(producerOf({ producer, project: 'a' }), { ...producer, project: 'a' });
 });
 
 test('the producer of a record is read without the rest, also when values lie in the blob store or the map has no length', () => {
-  const event = { id: 'x', data: { text: 'long '.repeat(100) }, producer: { id: 'p', epoch: 1, seq: 2 }, after: 1 };
+  const event = { id: 'x', data: { text: 'long '.repeat(100) }, producer: { id: 'p', epoch: 1, seq: 2 }, project: 'a', after: 1 };
   const plain = encodeEvent(event);
-  assert.deepEqual(producerOfRecord(plain), { id: 'p', epoch: 1, seq: 2 });
+  assert.deepEqual(producerOfRecord(plain), { project: 'a', id: 'p', epoch: 1, seq: 2 });
   const external = externalize(plain, 50);
   assert.ok(external !== null);
-  assert.deepEqual(producerOfRecord(external.slice), { id: 'p', epoch: 1, seq: 2 });
+  assert.deepEqual(producerOfRecord(external.slice), { project: 'a', id: 'p', epoch: 1, seq: 2 });
   const indefinite = Buffer.concat([Buffer.from([0xbf]), plain.subarray(1), Buffer.from([0xff])]);
-  assert.deepEqual(producerOfRecord(indefinite), { id: 'p', epoch: 1, seq: 2 });
+  assert.deepEqual(producerOfRecord(indefinite), { project: 'a', id: 'p', epoch: 1, seq: 2 });
   assert.equal(producerOfRecord(encodeEvent({ id: 'x', data: { producer: { id: 'p', epoch: 1, seq: 2 } } })), null);
 });

@@ -1,14 +1,19 @@
 /**
- * Numbering by producers, as pure functions over a small state per producer. `seq` counts from 0 per (id, epoch) without gaps; a higher epoch fences the lower one.
+ * Numbering by producers, as pure functions over a small state per producer. A producer is named within its project: others may use the name too. `seq` counts from 0 per (id, epoch) without gaps; a higher epoch fences the lower one.
  * What was refused for good uses up its number; what could not be stored does not.
  */
-import { producer as producerSchema } from '../events/envelope.ts';
+import { DEFAULT_PROJECT, producer as producerSchema } from '../events/envelope.ts';
 import { decodeCbor } from '../events/codec/cbor-decode.ts';
 import { cursorOver, INDEFINITE, readHead, takeBreak } from '../events/codec/cbor-head.ts';
 import { skipItem } from '../events/codec/cbor-items.ts';
 import type { Problem } from '../base/result.ts';
 
-export type Producer = { readonly id: string; readonly epoch: number; readonly seq: number };
+export type Producer = { readonly project: string; readonly id: string; readonly epoch: number; readonly seq: number };
+
+/** What states are kept by. */
+export function producerKey({ project, id }: Pick<Producer, 'project' | 'id'>): string {
+  return `${project.length},${project}${id}`;
+}
 
 /**
  * Of one producer's newest epoch: numbers below `certain` are settled (stored, or refused for good), `next` is the number expected next. Numbers between
@@ -25,10 +30,10 @@ export type SequenceVerdict =
 /** The producer of a decoded event: null when it names none, `unreadable` when the field is there but wrong. */
 export function producerOf(value: unknown): Producer | null | 'unreadable' {
   if (typeof value !== 'object' || value === null) return 'unreadable';
-  const { producer } = value as { producer?: unknown };
+  const { producer, project } = value as { producer?: unknown; project?: unknown };
   if (producer === undefined) return null;
   const parsed = producerSchema.safeParse(producer);
-  return parsed.success ? parsed.data : 'unreadable';
+  return parsed.success ? { ...parsed.data, project: typeof project === 'string' ? project : DEFAULT_PROJECT } : 'unreadable';
 }
 
 /**
@@ -38,16 +43,17 @@ export function producerOf(value: unknown): Producer | null | 'unreadable' {
 export function producerOfRecord(record: Uint8Array): Producer | null {
   const c = cursorOver(record, 0, record.length);
   readHead(c);
+  const found: { project?: unknown; producer?: unknown } = {};
   for (let left = c.value; left === INDEFINITE ? !takeBreak(c) : left > 0; left -= left === INDEFINITE ? 0 : 1) {
     const keyAt = c.at;
     skipItem(c, 1);
     const valueAt = c.at;
     skipItem(c, 1);
-    if (decodeCbor(record, keyAt, valueAt) !== 'producer') continue;
-    const producer = producerOf({ producer: decodeCbor(record, valueAt, c.at) });
-    return producer === 'unreadable' ? null : producer;
+    const key = decodeCbor(record, keyAt, valueAt);
+    if (key === 'producer' || key === 'project') found[key] = decodeCbor(record, valueAt, c.at);
   }
-  return null;
+  const producer = producerOf(found);
+  return producer === 'unreadable' ? null : producer;
 }
 
 /**
@@ -83,14 +89,16 @@ export function judgeSequence(
   };
 }
 
-/** Folds numbers that are known to be in the log into `states`, in any order; for building the state from a log or a table. */
-export function observeProducer(states: Map<string, ProducerState>, { id, epoch, seq }: Producer): void {
-  const state = states.get(id);
+/** Folds numbers that are known to be in the log into `states` (by `producerKey`), in any order; for building the state from a log or a table. */
+export function observeProducer(states: Map<string, ProducerState>, producer: Producer): void {
+  const { epoch, seq } = producer;
+  const key = producerKey(producer);
+  const state = states.get(key);
   if (state === undefined || epoch > state.epoch) {
-    states.set(id, { epoch, certain: seq === 0 ? 1 : 0, next: seq + 1 });
+    states.set(key, { epoch, certain: seq === 0 ? 1 : 0, next: seq + 1 });
     return;
   }
   if (epoch < state.epoch) return;
   const certain = seq === state.certain ? seq + 1 : state.certain;
-  states.set(id, { epoch, certain, next: Math.max(state.next, seq + 1) });
+  states.set(key, { epoch, certain, next: Math.max(state.next, seq + 1) });
 }

@@ -11,6 +11,7 @@ import type { Media } from './accept-media.ts';
 import { judgeNumbers, settledStates, type Numbering } from './accept-numbering.ts';
 import { planEvents, rejection, type Plan, type Rejection } from './accept-plan.ts';
 import type { Producers } from './accept-producers.ts';
+import { producerKey } from './accept-sequence.ts';
 import type { Tombstones } from './accept-tombstones.ts';
 
 export type AcceptContext = Omit<AppendPorts, 'storeMs'> & {
@@ -69,11 +70,11 @@ export async function executePlan(plan: Plan, context: AcceptContext): Promise<A
     const all: Numbering = { records: plan.records, refused: [], duplicates: 0, steps: [] };
     return report(plan, all, await store(all.records, ports), context.tombstones);
   }
-  const ids = [...new Set(plan.numbered.map(({ producer }) => producer.id))];
-  return context.producers.exclusive(ids, { clock: context.clock, waitMs: context.limits.storeMs }, async () => {
+  const keys = [...new Set(plan.numbered.map(({ producer }) => producerKey(producer)))];
+  return context.producers.exclusive(keys, { clock: context.clock, waitMs: context.limits.storeMs }, async () => {
     const numbering = judgeNumbers(plan, context.producers);
     const unstored = await store(numbering.records, ports);
-    for (const [id, state] of settledStates(numbering.steps, (record) => !unstored.has(record))) context.producers.commit(id, state);
+    for (const [key, state] of settledStates(numbering.steps, (record) => !unstored.has(record))) context.producers.commit(key, state);
     return report(plan, numbering, unstored, context.tombstones);
   });
 }

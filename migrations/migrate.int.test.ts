@@ -88,6 +88,12 @@ test('a migration cut short is run again', async () => {
   assert.deepEqual(await schemaOf('torn'), await schemaOf('fresh'));
 });
 
+test('every statement may be run again', async () => {
+  await migrate(store, options('again'));
+  for (const { sql } of ALL) for (const statement of renderStatements(sql, options('again'))) await store.command(statement);
+  assert.deepEqual(await schemaOf('again'), await schemaOf('fresh'));
+});
+
 test('two processes migrate at the same time: both end well, one does the work', async () => {
   const results = await Promise.all([migrate(store, options('race')), migrate(engine.connect('default'), options('race'))]);
   assert.ok(results.every(({ to }) => to === NEWEST));

@@ -28,7 +28,9 @@ before(async () => {
     { type: 'node.appended', ...inTrace, data: { index: 2, parent: 0, role: 'assistant', sampled: true, message: message('Two.'), forkReason: 'resample' } },
   ]); // prettier-ignore
   app = Fastify();
-  await app.register(sqlRoutes, { run: createSqlRunner({ store: engine.store, limits: DEFAULT_SQL_LIMITS }) });
+  await app.register(sqlRoutes, {
+    run: createSqlRunner({ store: engine.store, limits: DEFAULT_SQL_LIMITS, ensureProject: async () => {} }),
+  });
   await app.register(traceRoutes, { store: engine.store });
   await app.register(listRoutes, { store: engine.store });
   await app.listen({ host: '127.0.0.1', port: 0 });

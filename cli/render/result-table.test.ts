@@ -52,3 +52,9 @@ test('an error shows the line of the query with a caret', () => {
   );
   assert.deepEqual(renderError({ code: 'not_found', message: 'no\u001b[0m' }, plain), ['error no\\e[0m (not_found)']);
 });
+
+test('an error whose position is none of a query is its message', () => {
+  for (const position of [null, 7, '1024.998~12', { partition: 0, offset: 7 }, [], { line: '2', column: 3, excerpt: 'x', caret: '^' }]) {
+    assert.deepEqual(renderError({ code: 'conflict', message: 'taken', details: { position } }, plain), ['error taken (conflict)']);
+  }
+});

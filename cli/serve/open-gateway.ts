@@ -12,7 +12,7 @@ import { loadSecret } from '../../ingest/gateway/secret.ts';
 import { readUpstreams, type UpstreamSettings } from '../../ingest/gateway/upstreams/settings.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { ColumnStore } from '../../store/columns/column-store.ts';
-import { storedPositions } from '../../store/columns/projector/known-state.ts';
+import { storedPositions } from '../../store/columns/stored-positions.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
 import { environmentVariable, paths, type Config } from '../config.ts';
 import type { Columns } from './columns.ts';
@@ -74,7 +74,7 @@ function readUpstreamsFile(path: string): string {
 /** The newest policy of each run as of the stored positions, from which on the log says what follows. */
 async function publishedPolicies(store: ColumnStore, partitions: number): Promise<{ known: PublishedPolicy[]; from: number[] }> {
   const { signal } = new AbortController();
-  const stored = await storedPositions(store, signal);
+  const stored = await storedPositions(store, { signal });
   const rows = await store.rows<{ project: string; run: string; version: string; newest: string }>(NEWEST_POLICIES, { signal });
   const known = rows.map((row) => ({
     project: row.project,
@@ -94,7 +94,7 @@ async function locate(store: ColumnStore, project: string, rollout: string, part
   try {
     const [row] = await store.rows<{ offset: string | null }>(LOCATE, { params: { project, rollout, partition }, signal });
     if (row?.offset != null) return Number(row.offset);
-    return (await storedPositions(store, signal)).get(partition) ?? 0;
+    return (await storedPositions(store, { signal })).get(partition) ?? 0;
   } catch {
     return null;
   }

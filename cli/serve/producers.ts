@@ -1,8 +1,8 @@
 /** The state of every producer as of the end of the log: what log_index knows, plus the tail of the log that is not projected yet. */
 import type { ColumnStore } from '../../store/columns/column-store.ts';
-import { storedPositions } from '../../store/columns/projector/known-state.ts';
+import { storedPositions } from '../../store/columns/stored-positions.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
-import { producerOfRecord, type ProducerState } from '../../ingest/accept-sequence.ts';
+import { producerKey, producerOfRecord, type ProducerState } from '../../ingest/accept-sequence.ts';
 
 const TAIL_READ_BYTES = 8 * 1024 * 1024;
 
@@ -12,9 +12,9 @@ export async function loadProducers(
   signal = new AbortController().signal,
 ): Promise<ReadonlyMap<string, ProducerState>> {
   const states = new Map<string, ProducerState>();
-  const positions = await storedPositions(store, signal);
-  for (const row of await store.rows<{ id: string; epoch: string; next: string }>(NEWEST_SQL, { signal })) {
-    merge(states, row.id, Number(row.epoch), Number(row.next));
+  const positions = await storedPositions(store, { signal });
+  for (const row of await store.rows<{ project: string; id: string; epoch: string; next: string }>(NEWEST_SQL, { signal })) {
+    merge(states, producerKey(row), Number(row.epoch), Number(row.next));
   }
   const bounds = await log.positions(signal);
   for (const [partition, { first, end }] of bounds.entries()) {
@@ -23,7 +23,7 @@ export async function loadProducers(
       const chunk = await log.read(partition, from, { maxBytes: TAIL_READ_BYTES, signal });
       for (const { value } of chunk.records) {
         const producer = producerOfRecord(value);
-        if (producer !== null) merge(states, producer.id, producer.epoch, producer.seq + 1);
+        if (producer !== null) merge(states, producerKey(producer), producer.epoch, producer.seq + 1);
       }
       from = chunk.next;
     }
@@ -42,5 +42,5 @@ function merge(states: Map<string, ProducerState>, id: string, epoch: number, ne
 }
 
 const NEWEST_SQL = `
-  SELECT producer AS id, max(producer_epoch) AS epoch, argMax(producer_seq, (producer_epoch, producer_seq)) + 1 AS next
-  FROM log_index WHERE producer IS NOT NULL AND producer_epoch IS NOT NULL AND producer_seq IS NOT NULL GROUP BY producer`;
+  SELECT project, producer AS id, max(producer_epoch) AS epoch, argMax(producer_seq, (producer_epoch, producer_seq)) + 1 AS next
+  FROM log_index WHERE producer IS NOT NULL AND producer_epoch IS NOT NULL AND producer_seq IS NOT NULL GROUP BY project, producer`;

@@ -7,7 +7,7 @@ import { TapedeckError } from '../../base/errors.ts';
 import type { Rebuild, RebuildProgress } from '../../query/operations/rebuild.ts';
 import type { Topic } from '../../events/registry.ts';
 import { storePartition } from '../../store/columns/projections/position.ts';
-import { storedPositions } from '../../store/columns/projector/known-state.ts';
+import { storedPositions } from '../../store/columns/stored-positions.ts';
 import type { RebuildEnds } from '../../store/columns/rebuild/rebuild.ts';
 import type { Config } from '../config.ts';
 import type { Columns, ColumnsAddress } from './columns.ts';
@@ -37,7 +37,7 @@ export function rebuildWith({ config, columns, projector, partitions }: Deps): R
     });
     try {
       const ends = async (): Promise<RebuildEnds> => {
-        const stored = await storedPositions(columns.store, signal);
+        const stored = await storedPositions(columns.store, { signal });
         const of = (topic: Topic): number[] =>
           Array.from({ length: partitions }, (_, partition) => stored.get(storePartition(topic, partition)) ?? 0);
         return { events: of('events'), feeds: of('feeds') };

@@ -60,7 +60,7 @@ export async function registerRoutes(app: FastifyInstance, parts: Parts): Promis
     const slots = createQuerySlots(limits.concurrent);
     const ensure = async (project: string): Promise<void> => void (await ensureProject(store, project, projectOptions(config)));
     const asked = columns.asked;
-    await app.register(sqlRoutes, { run: createSqlRunner({ store: asked, limits, slots }) });
+    await app.register(sqlRoutes, { run: createSqlRunner({ store: asked, limits, slots, ensureProject: ensure }) });
     await app.register(clickHouseRoutes, { store: asked, limits, slots, ensureProject: ensure, clock: parts.clock, random: parts.random });
     await app.register(traceRoutes, { store });
     await app.register(analyticsRoutes, { store });

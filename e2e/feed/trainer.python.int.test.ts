@@ -11,6 +11,7 @@ import { after, before, test } from 'node:test';
 import { encodeEvent } from '../../events/codec/cbor-encode.ts';
 import type { TapedeckEvent } from '../../events/registry.ts';
 import { event, T0, world } from '../../trainer-feed/feed/feed-world.ts';
+import { caughtUp, sql } from '../proof.ts';
 import { startServer, temporaryFolder, type TestServer } from '../server.ts';
 import { findTorchPython } from '../torch-python.ts';
 
@@ -132,6 +133,18 @@ test('one batch at 1, 2, 4 and 8 ranks: equally many micro-batches on each, and 
     for (const [i, value] of gradient.entries()) assert.ok(Math.abs(value - (alone.gradient[i] as number)) < 1e-6, `gradient ${i} of ${world} ranks`);
   }
   assert.ok((alone?.gradient ?? []).some((value) => Math.abs(value) > 1e-3), 'there was nothing to learn');
+}); // prettier-ignore
+
+test('killed between its checkpoint and its commit: the step is not trained again, and its metrics are recorded', { skip, timeout: 200_000 }, async () => {
+  await create('torn');
+  const dead = await rank({ feed: 'torn', rank: 0, world: 1, die_before_commit: 2, saves: true });
+  assert.deepEqual([dead.code, dead.steps.map(({ n }) => n)], [9, [1, 2]]);
+  const next = await rank({ feed: 'torn', rank: 0, world: 1, steps: 1, checkpoint: dead.steps[1]?.checkpoint });
+  assert.deepEqual([next.code, next.steps.map(({ n }) => n)], [0, [3]]);
+  await caughtUp(server.url);
+  const rows = await sql<{ step: string; metrics: string }>(server.url, "SELECT step, metrics FROM trainer_steps WHERE feed = 'torn' ORDER BY step");
+  const losses = [...dead.steps, ...next.steps].map(({ loss }) => ({ loss }));
+  assert.deepEqual(rows.map(({ metrics }) => JSON.parse(metrics) as unknown), losses); // prettier-ignore
 }); // prettier-ignore
 
 test('eight ranks, then four, then six from a checkpoint: every row once', { skip, timeout: 400_000 }, async () => {

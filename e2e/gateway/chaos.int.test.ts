@@ -12,12 +12,11 @@ import { startFakeEngine, type FakeEngine } from '../fake-engine/engine.ts';
 import { audit } from '../proof.ts';
 import { temporaryFolder } from '../server.ts';
 import { startGatewayServer, vllmUpstream, type GatewayServer, type MadeTrace } from './gateway-server.ts';
+import { provesDone, streamed, type Done } from './told-done.ts';
 import { nodesOf, pathIds, provesIdentity } from './token-identity.ts';
 
 const KILLS = Number(process.env['TAPEDECK_GATEWAY_KILLS'] ?? 4);
 const SEED = Number(process.env['TAPEDECK_SEED'] ?? Date.now() % 100_000);
-
-type Done = { readonly trace: string; readonly call: number; readonly text: string };
 
 describe(`gateway chaos, seed ${SEED}`, () => {
   let engine: FakeEngine;
@@ -31,34 +30,6 @@ describe(`gateway chaos, seed ${SEED}`, () => {
     await gateway.stop();
     await engine.close();
   });
-  const clientOf = (made: MadeTrace, maxRetries = 0): OpenAI => new OpenAI({ baseURL: made.baseUrls.openai, apiKey: made.key, maxRetries });
-
-  /** Reads a stream to its end. Throws unless the client sees a finish reason and a good end. */
-  const streamed = async (made: MadeTrace, content: string, headers: Record<string, string> = {}): Promise<Done> => {
-    const { data, response } = await clientOf(made)
-      .chat.completions.create({ model: 'toy', messages: [{ role: 'user', content }], stream: true }, { headers })
-      .withResponse();
-    let text = '';
-    let finish: string | null = null;
-    for await (const chunk of data) {
-      text += chunk.choices[0]?.delta.content ?? '';
-      finish = chunk.choices[0]?.finish_reason ?? finish;
-    }
-    if (finish === null) throw new Error('the stream ended without a finish reason');
-    return { trace: made.trace, call: Number(response.headers.get('x-tapedeck-call')), text };
-  };
-
-  const provesDone = async (done: readonly Done[]): Promise<void> => {
-    type Row = { trace: string; index: number; node: number | null; error_type: string | null; text: string | null };
-    const rows = await gateway.sql<Row>('SELECT c.trace AS trace, toUInt32(c.index) AS index, c.node AS node, c.error_type AS error_type, n.text AS text FROM calls AS c LEFT JOIN nodes AS n ON c.trace = n.trace AND c.node = n.index'); // prettier-ignore
-    const byCall = new Map(rows.map((row) => [`${row.trace}#${row.index}`, row]));
-    for (const { trace, call, text } of done) {
-      const row = byCall.get(`${trace}#${call}`);
-      assert.ok(row !== undefined, `the client saw the end of call ${call} of ${trace}, and it is not recorded`);
-      assert.deepEqual([row.error_type, row.text], [null, text]);
-    }
-  };
-
   test('killed in the middle of a stream: the client sees an error; the calls before are there, and the trace goes on', async () => {
     const made = await gateway.rollout();
     const first = await streamed(made, '1 + 1');
@@ -67,9 +38,9 @@ describe(`gateway chaos, seed ${SEED}`, () => {
     for (let tries = 0; (engine.requests().at(-1)?.sentTokens ?? 0) < 20 && tries < 500; tries++) await sleep(10);
     await gateway.killAndRestart();
     await assert.rejects(broken);
-    await provesDone([first]);
+    await provesDone(gateway, [first]);
     const again = await streamed(made, '2 + 2');
-    await provesDone([first, again]);
+    await provesDone(gateway, [first, again]);
     const nodes = await nodesOf(gateway, made.trace);
     assert.deepEqual(nodes.map((n) => n.text), ['1 + 1', '1 + 1 = 2', '2 + 2', '2 + 2 = 4']); // prettier-ignore
     assert.equal(await provesIdentity(gateway, engine.requests(), made.trace), 2);
@@ -80,9 +51,9 @@ describe(`gateway chaos, seed ${SEED}`, () => {
     await gateway.killAndRestart({ TAPEDECK_CRASH_POINT: 'after-append:1' });
     await assert.rejects(streamed(made, '3 + 3'));
     await gateway.killAndRestart();
-    await provesDone([{ trace: made.trace, call: 0, text: '3 + 3 = 6' }]);
+    await provesDone(gateway, [{ trace: made.trace, call: 0, text: '3 + 3 = 6' }]);
     const again = await streamed(made, '3 + 3', { 'x-stainless-retry-count': '1' });
-    await provesDone([again]);
+    await provesDone(gateway, [again]);
     assert.equal(await provesIdentity(gateway, engine.requests(), made.trace), 2);
     assert.deepEqual((await nodesOf(gateway, made.trace)).map((n) => [n.text, n.parent]), [['3 + 3', null], ['3 + 3 = 6', 0], ['3 + 3 = 6', 0]]); // prettier-ignore
   });
@@ -115,7 +86,7 @@ describe(`gateway chaos, seed ${SEED}`, () => {
     stop.abort();
     await Promise.all(harnesses);
     assert.ok(done.length >= KILLS * 10, `${done.length} answers, ${failures} failures`);
-    await provesDone(done);
+    await provesDone(gateway, done);
     const traces = [...new Set(done.map((d) => d.trace))];
     for (const trace of traces.slice(-10)) {
       const nodes = await nodesOf(gateway, trace);
@@ -145,7 +116,7 @@ describe(`gateway chaos, seed ${SEED}`, () => {
     );
     socket.pause();
     const others = await Promise.all(Array.from({ length: 5 }, async (_, i) => streamed(await gateway.rollout(), `${i} + 1`)));
-    await provesDone(others);
+    await provesDone(gateway, others);
     const seen = await engine.ended((r) => r.headers['x-session-id'] === made.trace);
     socket.destroy();
     assert.equal(seen.outcome, 'client_closed');
@@ -166,7 +137,7 @@ describe(`gateway chaos, seed ${SEED}`, () => {
       Array.from({ length: 300 }, (_, i) => streamed(made[i % made.length] as MadeTrace, `count to ${5 + (i % 20)}`)),
     );
     assert.equal(new Set(done.map((d) => `${d.trace}#${d.call}`)).size, 300);
-    await provesDone(done);
+    await provesDone(gateway, done);
     const requests = engine.requests(from);
     let proved = 0;
     for (const { trace } of made) proved += await provesIdentity(gateway, requests, trace);

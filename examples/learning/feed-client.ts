@@ -17,7 +17,13 @@ export type Leased = z.output<typeof leased>;
 const resumed = z.object({ timeline: z.int(), next: z.int(), batchId: z.string().nullable() });
 const capacityAnswer = z.object({ capacity: z.int().nullable() });
 const status = z.object({ policyVersion: z.int().nullable(), frontier: z.object({ behind: z.int() }) });
-export type Checkpoint = { readonly timeline: number; readonly n: number; readonly batchId: string | null };
+export type Checkpoint = {
+  readonly timeline: number;
+  readonly n: number;
+  readonly batchId: string | null;
+  /** Of step n, for the case that its commit is lost. */
+  readonly metrics?: Readonly<Record<string, number>> | undefined;
+};
 
 export type FeedClient = ReturnType<typeof feedClient>;
 export type FeedAddress = { readonly url: string; readonly feed: string; readonly run: string; readonly holder: string };

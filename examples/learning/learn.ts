@@ -18,7 +18,7 @@ const RATE = 0.1;
 /** The oldest token of a row may be so many steps behind, which is how far the player may be ahead of the trainer. */
 export const MAX_OFF_POLICY_STEPS = 2;
 /** Groups of each environment over which the mean reward is taken. */
-const RECENT_GROUPS = 10;
+export const RECENT_GROUPS = 10;
 
 export type LessonOptions = {
   readonly url: string;

@@ -41,7 +41,9 @@ const numbers = z.base64().transform((text, context) => {
 const standing = z.object({
   policy: z.object({ version: z.int().nonnegative(), weights: numbers }),
   adam: z.object({ mean: numbers, square: numbers, steps: z.int().nonnegative() }),
-  checkpoint: z.object({ timeline: z.int(), n: z.int(), batchId: z.string().nullable() }).nullable(),
+  checkpoint: z
+    .object({ timeline: z.int(), n: z.int(), batchId: z.string().nullable(), metrics: z.record(z.string(), z.number()).optional() })
+    .nullable(),
   rollouts: z.int().nonnegative(),
   session: z.int().nonnegative(),
   done: z.boolean(),

@@ -46,8 +46,9 @@ export async function train(options: TrainerOptions): Promise<void> {
     const { gradient, metrics } = batchGradient(weights, microBatches, advantages, lease.counts.N_rl, loss);
     weights = adamStep(weights, gradient, adam, rate);
     version = step;
-    const checkpoint = { timeline, n: step, batchId: lease.batchId };
-    const stepped = { policy: { version, weights }, adam, checkpoint, metrics: { ...metrics, lr: rate } };
+    const measured = { ...metrics, lr: rate };
+    const checkpoint = { timeline, n: step, batchId: lease.batchId, metrics: measured };
+    const stepped = { policy: { version, weights }, adam, checkpoint, metrics: measured };
     save(stepped);
     await feed.commit(lease, stepped.metrics);
     await feed.publish(step);

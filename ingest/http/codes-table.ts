@@ -39,6 +39,7 @@ const MEANINGS: Partial<Readonly<Record<ErrorCode, string>>> = {
   too_many_items: 'send smaller batches',
   slow_body: 'the body came too slowly',
   idempotency_mismatch: 'the key was used with another body',
+  report_conflict: 'something else was reported under this name: what was told first stands',
   bad_request: 'see the message',
   not_found: 'no such endpoint',
   method_not_allowed: 'see the Allow header',

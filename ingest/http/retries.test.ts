@@ -122,6 +122,28 @@ test('requests of one producer at the same time are taken one after another', ()
     assert.deepEqual([(await first).body.accepted, (await second).body.accepted], [2, 2]);
   }));
 
+test('producers and ids belong to their project: the same name and the same id of another one are something else', () =>
+  withEdge({}, async (edge) => {
+    const id = sampleEvent().id as string;
+    assert.equal((await edge.post([numbered(0, { id }, 7), numbered(1, {}, 7)])).body.accepted, 2);
+    const stranger = { project: 'stranger' };
+    const fences = await edge.post([numbered(0, { id, ...stranger }, 9), numbered(1, stranger, 9)]);
+    assert.deepEqual([fences.body.accepted, fences.body.duplicates, fences.body.rejected], [2, 0, []]);
+    const goesOn = await edge.post([numbered(2, {}, 7)]);
+    assert.deepEqual([goesOn.body.accepted, goesOn.body.rejected], [1, []], 'not fenced by the epoch of the other');
+    const mixed = [numbered(3, {}, 7), numbered(2, stranger, 9), numbered(4, {}, 7), numbered(3, stranger, 9)];
+    assert.deepEqual((await edge.post(mixed)).body.accepted, 4);
+    const same = sampleEvent();
+    const both = await edge.post([same, { ...same, ...stranger, time: 1_790_000_000_000_001 }]);
+    assert.deepEqual([both.body.accepted, both.body.rejected], [2, []]);
+    const states = new Map<string, ProducerState>();
+    for (const { event } of await edge.stored()) {
+      const producer = producerOf(event);
+      if (producer !== null && producer !== 'unreadable') observeProducer(states, producer);
+    }
+    assert.deepEqual([...states.values()].map(({ epoch, next }) => [epoch, next]), [[7, 5], [9, 4]]); // prettier-ignore
+  }));
+
 test('the state survives a restart: rebuilt from the log, it knows duplicates, gaps and fences', async () => {
   const states = new Map<string, ProducerState>();
   await withEdge({}, async (edge) => {

@@ -907,6 +907,12 @@ SETTINGS index_granularity = 512, default_compression_codec = 'ZSTD(1)', replica
 
 CREATE TABLE IF NOT EXISTS `tape`.trace_summary ON CLUSTER `main` AS `tape`.trace_summary_local ENGINE = Distributed(`main`, `tape`, trace_summary_local, kafkaMurmurHash(toString(rollout)));
 
+ALTER TABLE `tape`.event_ids_local ON CLUSTER `main` ADD COLUMN IF NOT EXISTS project LowCardinality(String), MODIFY ORDER BY (id, _partition, project);
+
+ALTER TABLE `tape`.event_ids_local ON CLUSTER `main` ADD COLUMN IF NOT EXISTS project LowCardinality(String);
+
+ALTER TABLE `tape`.event_ids ON CLUSTER `main` ADD COLUMN IF NOT EXISTS project LowCardinality(String);
+
 CREATE DATABASE IF NOT EXISTS `p_default` ON CLUSTER `main`;
 
 CREATE OR REPLACE VIEW `p_default`.`runs` ON CLUSTER `main` DEFINER = CURRENT_USER SQL SECURITY DEFINER AS SELECT t.`project` AS `project`, t.`run` AS `run`, argMaxIf(t.kind, (t._offset, t._partition), t.kind IS NOT NULL) AS `kind`, argMaxIf(t.name, (t._offset, t._partition), t.name IS NOT NULL) AS `name`, argMaxIf(t.model, (t._offset, t._partition), t.model IS NOT NULL) AS `model`, argMaxIf(t.config, (t._offset, t._partition), t.config IS NOT NULL) AS `config`, argMaxIf(t.envs, (t._offset, t._partition), t.envs IS NOT NULL) AS `envs`, JSONExtract(ifNull(argMaxIf(t.tags, (t._offset, t._partition), t.tags IS NOT NULL), '[]'), 'Array(String)') AS `tags`, minIf(nullIf(t.time, toDateTime64(0, 6, 'UTC')), t.type = 'run.started') AS `started`, if(countIf(t.type = 'run.ended') = 0, NULL, ifNull(argMaxIf(t.ended, (t._offset, t._partition), t.ended IS NOT NULL), maxIf(nullIf(t.time, toDateTime64(0, 6, 'UTC')), t.type = 'run.ended'))) AS `ended`, multiIf(countIf(t.type = 'run.ended') > 0, argMaxIf(t.status, (t._offset, t._partition), t.status IS NOT NULL), countIf(t.type = 'run.started') > 0, 'running', NULL) AS `status`, argMaxIf(t.metrics, (t._offset, t._partition), t.metrics IS NOT NULL) AS `metrics` FROM (SELECT project, run, type, kind, name, model, config, envs, tags, status, ended, metrics, toNullable(time) AS time, _offset, _partition FROM `tape`.run_events FINAL WHERE project = 'default' UNION ALL SELECT DISTINCT project, run, '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0 FROM `tape`.rollout_summary WHERE project = 'default') AS t GROUP BY t.project, t.run SETTINGS join_use_nulls = 1;

@@ -1,7 +1,7 @@
 /** Finds the position that a request means. */
 import { TapedeckError } from '../../base/errors.ts';
 import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
-import { storedEnds } from '../positions/stored-ends.ts';
+import { storedPositions } from '../../store/columns/stored-positions.ts';
 import { formatPosition, type AsOf, type Position } from './as-of.ts';
 
 export type ResolvedPosition = {
@@ -25,7 +25,7 @@ type Row = { readonly p: number; readonly o: string };
  */
 export function createPositionReader(store: ColumnStore): PositionReader {
   return async (asOf, project, options) => {
-    const stored: Position = await storedEnds(store, options);
+    const stored: Position = new Map([...(await storedPositions(store, options))].map(([partition, next]) => [partition, next - 1]));
     if (asOf.kind === 'latest') return { position: stored, settled: true };
     if (asOf.kind === 'position') {
       required(asOf.position, stored);

@@ -7,6 +7,7 @@ import { CATALOGUE } from '../../store/columns/views/catalogue.ts';
 import { tokensOf } from '../sql/canonical-text.ts';
 import { canonicalText, guardSelect } from '../sql/checked-query.ts';
 import { limitsFor, PARSE_SETTINGS, querySettings, type SqlAccount, type SqlLimits } from '../sql/limits.ts';
+import { missesView, type EnsureProject } from '../sql/project-views.ts';
 import { REFUSED_FUNCTIONS } from '../sql/refused-functions.ts';
 import type { QuerySlots } from '../sql/query-slots.ts';
 import { bounded } from '../sql/run-sql.ts';
@@ -46,7 +47,7 @@ export type ClickHouseRunnerOptions = {
   readonly limits: SqlLimits;
   readonly slots: QuerySlots;
   /** Makes the views of a project that has no data yet: a client may connect before the first event. */
-  readonly ensureProject: (project: string) => Promise<void>;
+  readonly ensureProject: EnsureProject;
   /** Ends a running query of the same project; false: there is none. */
   readonly kill: (project: string, queryId: string) => boolean;
 };
@@ -64,7 +65,7 @@ export function createClickHouseRunner(options: ClickHouseRunnerOptions): ClickH
       } catch (failure) {
         const error = withOwnNumber(failure);
         const isNew = error instanceof TapedeckError && error.code !== 'not_found' && error.details['clickhouseCode'] === UNKNOWN_DATABASE;
-        if (!isNew) throw error;
+        if (!isNew && !missesView(error)) throw error;
         await options.ensureProject(query.project);
         return open(options, query, applied.limits, applied.settings);
       }

@@ -19,6 +19,7 @@ import { ALL_PROJECTS } from '../../store/keys/key-record.ts';
 import { accessOf } from '../../store/keys/request-access.ts';
 import { accountOf } from '../routes/sql.ts';
 import { MAX_QUERY_BYTES, type SqlLimits } from '../sql/limits.ts';
+import type { EnsureProject } from '../sql/project-views.ts';
 import type { QuerySlots } from '../sql/query-slots.ts';
 import { createClickHouseRunner, type ClickHouseRunner } from './clickhouse-query.ts';
 import { progressInterval, sendProgress } from './progress-headers.ts';
@@ -29,7 +30,7 @@ export type ClickHouseOptions = {
   readonly store: ColumnStore;
   readonly limits: SqlLimits;
   readonly slots: QuerySlots;
-  readonly ensureProject: (project: string) => Promise<void>;
+  readonly ensureProject: EnsureProject;
   readonly clock: Clock;
   readonly random: Random;
 };

@@ -3,15 +3,15 @@ import { TapedeckError } from '../../base/errors.ts';
 import { SUMMARIES_TASK } from '../../store/columns/projector/after-block.ts';
 import { logPartition } from '../../store/columns/projections/position.ts';
 import type { ColumnStore, QueryOptions } from '../../store/columns/column-store.ts';
+import { storedPositions } from '../../store/columns/stored-positions.ts';
 import { aheadOf, positionText, type LogPosition } from './log-position.ts';
-import { storedEnds } from './stored-ends.ts';
 
 type Row = { readonly partition: number; readonly next: string };
 
 /** Everything that is stored. */
 export async function storedPosition(store: ColumnStore, options: QueryOptions): Promise<LogPosition> {
-  const ends = await storedEnds(store, options);
-  return vector([...ends].map(([partition, offset]) => ({ partition, next: String(offset + 1) })));
+  const ends = await storedPositions(store, options);
+  return vector([...ends].map(([partition, next]) => ({ partition, next: String(next) })));
 }
 
 /** Everything whose summaries are written. */

@@ -69,7 +69,7 @@ before(async () => {
   await write(EVENTS.filter((event) => event.type === 'node.appended').map((event) => ({ ...event, project: 'other', run: SECRET })));
   app = Fastify();
   const limits = { ...DEFAULT_SQL_LIMITS, timeoutMs: 20_000 };
-  await app.register(sqlRoutes, { run: createSqlRunner({ store: engine.store, limits }) });
+  await app.register(sqlRoutes, { run: createSqlRunner({ store: engine.store, limits, ensureProject: async () => {} }) });
   await app.register(traceRoutes, { store: engine.store });
   await app.listen({ host: '127.0.0.1', port: 0 });
 });

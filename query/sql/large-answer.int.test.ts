@@ -27,9 +27,9 @@ before(async () => {
   const limits = { ...DEFAULT_SQL_LIMITS, timeoutMs: 300_000, resultBytes: 4 * WANTED };
   const slots = createQuerySlots(limits.concurrent);
   app = fastify();
-  await app.register(sqlRoutes, { run: createSqlRunner({ store: world.store, limits, slots }) });
-  const ports = { store: world.store, limits, slots, ensureProject: async () => {}, clock: systemClock, random: systemRandom };
-  await app.register(clickHouseRoutes, ports);
+  const ports = { store: world.store, limits, slots, ensureProject: async () => {} };
+  await app.register(sqlRoutes, { run: createSqlRunner(ports) });
+  await app.register(clickHouseRoutes, { ...ports, clock: systemClock, random: systemRandom });
   url = await app.listen({ host: '127.0.0.1', port: 0 });
 });
 after(async () => {

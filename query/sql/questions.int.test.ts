@@ -138,7 +138,7 @@ test('limits are errors that name them', async () => {
 
 test('more queries at once than allowed are answered overloaded, and slots come back', async () => {
   const limits = { ...DEFAULT_SQL_LIMITS, concurrent: 1 };
-  const run = createSqlRunner({ store: world.store, limits });
+  const run = createSqlRunner({ store: world.store, limits, ensureProject: async () => {} });
   const request = (query: string, signal: AbortSignal) => run({ query, params: {}, format: 'tsv', project: 'default', signal });
   const stop = new AbortController();
   const abandoned = await request('SELECT 1', stop.signal);

@@ -12,6 +12,7 @@ import { FORMAT_SETTINGS, SQL_FORMATS } from './formats.ts';
 import type { SqlFormat } from './formats.ts';
 import { limitsFor, PARSE_SETTINGS, querySettings } from './limits.ts';
 import type { SqlAccount, SqlLimits } from './limits.ts';
+import { missesView, type EnsureProject } from './project-views.ts';
 import { createQuerySlots, type QuerySlots } from './query-slots.ts';
 import { explainSqlError, refusal } from './sql-error.ts';
 
@@ -35,6 +36,7 @@ export type Asked = Pick<SqlRequest, 'query' | 'project' | 'account' | 'signal'>
 export type SqlRunnerOptions = {
   readonly store: ColumnStore;
   readonly limits: SqlLimits;
+  readonly ensureProject: EnsureProject;
   /** Shared with other ways to ask; default: slots of its own. */
   readonly slots?: QuerySlots;
 };
@@ -46,7 +48,7 @@ export function createSqlRunner(options: SqlRunnerOptions): SqlRunner {
   const slots = options.slots ?? createQuerySlots(options.limits.concurrent);
   return async (request) => {
     const limits = limitsFor(options.limits, request.account ?? null);
-    return bounded(slots, limits, request, () => open(options.store, limits, request));
+    return bounded(slots, limits, request, () => open(options, limits, request));
   };
 }
 
@@ -91,7 +93,7 @@ async function* counted(body: AsyncIterable<Uint8Array>, request: Asked, limits:
   }
 }
 
-async function open(store: ColumnStore, limits: SqlLimits, request: SqlRequest): Promise<SqlAnswer> {
+async function open({ store, ensureProject }: SqlRunnerOptions, limits: SqlLimits, request: SqlRequest): Promise<SqlAnswer> {
   const { query, signal } = request;
   const base: QueryOptions = { signal, timeoutMs: limits.timeoutMs, settings: PARSE_SETTINGS };
   const format = SQL_FORMATS[request.format];
@@ -114,7 +116,13 @@ async function open(store: ColumnStore, limits: SqlLimits, request: SqlRequest):
     throw refusal({ code: 'sql_refused', field: statement.name, message: OTHER_STATEMENT(statement.name) }, query);
   }
   await guardSelect(store, canonical, { query, params: request.params, database, base });
-  return run(canonical.text, request.params);
+  try {
+    return await run(canonical.text, request.params);
+  } catch (error) {
+    if (!missesView(error)) throw error;
+    await ensureProject(request.project);
+    return run(canonical.text, request.params);
+  }
 }
 
 /** Trusted statements in place of SHOW TABLES and DESCRIBE: only names of the project's own views come out. */

@@ -1,7 +1,10 @@
+import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startTestBroker } from '../../e2e/kafka/test-broker.ts';
 import { logContract } from './contract.ts';
 
+const warnings: Error[] = [];
+process.on('warning', (warning) => warnings.push(warning));
 const broker = await startTestBroker();
 after(() => (typeof broker === 'string' ? undefined : broker.stop()));
 
@@ -13,3 +16,7 @@ for (const client of ['platformatic', 'kafkajs'] as const) {
     start: async () => (typeof broker === 'string' ? broker : { target: { ...broker, client }, stop: async () => {} }),
   });
 }
+
+test('no client makes the process warn', () => {
+  assert.deepEqual(warnings.filter(({ name }) => name !== 'ExperimentalWarning'), []); // prettier-ignore
+});

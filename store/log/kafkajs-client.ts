@@ -2,6 +2,7 @@
  * The Kafka port over kafkajs 2.2.4 (the fallback). The only file that imports it. Its public face reads through consumer groups only, so reading from a
  * position uses its cluster object, which `Kafka` makes under a private symbol. The version is pinned exactly and no later one exists.
  */
+import { createRequire } from 'node:module';
 import { connect as connectPlain, isIP } from 'node:net';
 import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
@@ -29,6 +30,17 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   compress: async (encoder: { buffer: Buffer }) => compress(encoder.buffer),
   decompress: async (bytes: Buffer) => inflate(bytes),
 });
+
+/**
+ * kafkajs looks at its queue of requests again at a time that, unless the broker throttles it, lies in the past: Node warns of it and takes it for 1 ms, for ever, with nothing in the queue.
+ * A queue that holds nothing need not be looked at; whoever puts something into it makes sure that it is.
+ */
+type RequestQueue = { readonly pending: readonly unknown[]; scheduleCheckPendingRequests(): void };
+const { prototype: requestQueue } = createRequire(import.meta.url)('kafkajs/src/network/requestQueue') as { prototype: RequestQueue };
+const scheduleCheck = Reflect.get(requestQueue, 'scheduleCheckPendingRequests') as (this: RequestQueue) => void;
+requestQueue.scheduleCheckPendingRequests = function (this: RequestQueue): void {
+  if (this.pending.length > 0) scheduleCheck.call(this);
+};
 
 export async function connectKafkajs(connection: KafkaConnection): Promise<KafkaClient> {
   const sockets = createSocketGate();

@@ -10,7 +10,7 @@ import { zstdCompress, zstdDecompress } from 'node:zlib';
 import { makeDurable, syncFolder } from '../../store/blobs/durable-folders.ts';
 
 /** Goes up whenever the state or its coding changes: older files are then not read. */
-const VERSION = 2;
+const VERSION = 3;
 const MAGIC = 'TDFEED01';
 const HEAD_BYTES = 8 + 4 + 32;
 const KEPT = 2;

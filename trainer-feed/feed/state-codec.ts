@@ -91,7 +91,7 @@ function decisionsFrom(plain: PlainDecisions): DecisionState {
 type PlainFacts = ReturnType<typeof plainFacts>;
 
 function plainFacts(facts: FeedFacts, handles: boolean) {
-  const { positions, rollouts, groups, stragglers, refused, skipped, endedRuns, deletedRuns, policies } = facts;
+  const { positions, rollouts, groups, stragglers, refused, skipped, endedRuns, deletedRuns, policies, reports } = facts;
   return {
     positions,
     rollouts: sortedEntries(rollouts).map(([, rollout]) => plainRollout(rollout, handles)),
@@ -106,6 +106,7 @@ function plainFacts(facts: FeedFacts, handles: boolean) {
     endedRuns: [...endedRuns].toSorted(),
     deletedRuns: [...deletedRuns].toSorted(),
     policies: byNumber(policies),
+    reports: sortedEntries(reports),
   };
 }
 
@@ -123,6 +124,7 @@ function factsFrom(plain: PlainFacts, admission: Admission): FeedFacts {
     endedRuns: new Set(plain.endedRuns),
     deletedRuns: new Set(plain.deletedRuns),
     policies: new Map(plain.policies),
+    reports: new Map(plain.reports),
   };
 }
 

@@ -10,6 +10,7 @@ import type { Admission } from './admission.ts';
 import { admits, demonstrationOf } from './admission.ts';
 import { DigestSet } from './digest-set.ts';
 import { groupKey, rolloutKey, type GroupName } from './keys.ts';
+import { applyReport, type ReportFacts } from './report-facts.ts';
 import {
   freeze, newRollout, referenceKey, releaseColumns, traceOf, type ColumnsRef, type NodeFact, type RolloutFacts, type StartFact, type TokensFact, type TraceFacts,
 } from './rollout-facts.ts'; // prettier-ignore
@@ -70,12 +71,13 @@ export type FeedFacts = {
   readonly deletedRuns: Set<string>;
   /** Timeline -> newest published policy version. */
   readonly policies: Map<number, number>;
+  readonly reports: ReportFacts;
 };
 
 export function newFacts(admission: Admission, positions: readonly number[]): FeedFacts {
   return {
     admission, positions: [...positions], rollouts: new Map(), groups: new Map(), stragglers: new Set(), refused: new DigestSet(),
-    skipped: { work: 0, unlabelled: 0, env: 0 }, endedRuns: new Set(), deletedRuns: new Set(), policies: new Map(),
+    skipped: { work: 0, unlabelled: 0, env: 0 }, endedRuns: new Set(), deletedRuns: new Set(), policies: new Map(), reports: new Map(),
   }; // prettier-ignore
 }
 
@@ -99,8 +101,12 @@ export function applyEvent(event: TapedeckEvent, place: Place, context: Context)
     case 'policy.published': {
       const timeline = event.data.timeline ?? 0;
       facts.policies.set(timeline, Math.max(facts.policies.get(timeline) ?? 0, event.data.version));
+      applyReport(event, facts.reports);
       return null;
     }
+    case 'trainer.stepped':
+      applyReport(event, facts.reports);
+      return null;
     case 'group.sealed':
       return facts.deletedRuns.has(run) ? null : applySeal(event, run, place, context);
     default:
@@ -131,9 +137,11 @@ const OF_INTEREST: ReadonlySet<string> = new Set([
   'reference.scored', 'error.recorded',
 ]); // prettier-ignore
 
+const OF_RUNS: ReadonlySet<string> = new Set(['run.ended', 'run.deleted', 'policy.published', 'trainer.stepped', 'group.sealed']);
+
 /** True for types that may change facts; others need not be decoded further. */
 export function isOfInterest(type: string): boolean {
-  return OF_INTEREST.has(type) || type === 'run.ended' || type === 'run.deleted' || type === 'policy.published' || type === 'group.sealed';
+  return OF_INTEREST.has(type) || OF_RUNS.has(type);
 }
 
 function applyToRollout(event: TapedeckEvent, run: string, place: Place, context: Context): string | null {

@@ -4,12 +4,7 @@ import { hash } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
-import { uuidV8 } from '../../base/uuid.ts';
-import { encodeEvent } from '../../events/codec/cbor-encode.ts';
-import { EVENTS_VERSION } from '../../events/envelope.ts';
-import { partitionKey } from '../../events/partition-key.ts';
 import type { EventLog } from '../../store/log/event-log.ts';
-import { partitionOf } from '../../store/log/partitioner.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { Registry } from '../algorithms/registry.ts';
 import type { BatchRecord, ChainLink } from '../feed/decision-state.ts';
@@ -19,6 +14,7 @@ import type { RolloutFacts } from '../groups/rollout-facts.ts';
 import type { ExtraColumn } from '../planner/batch-columns.ts';
 import { ScoringUpstreams, type ScoringUpstream } from '../scoring/upstream.ts';
 import { planRequest, type PlanRequest } from '../planner/plan-request.ts';
+import { Reports, type Report } from './reports.ts';
 import { openSliceStore, type PreparedBatch, type SliceStore } from './slice-store.ts';
 
 export type FeedServiceOptions = {
@@ -51,6 +47,7 @@ export class FeedService {
   readonly blobs: BlobStore;
   readonly reached: (point: FeedPoint) => void;
   readonly #options: FeedServiceOptions;
+  readonly #reports: Reports;
   readonly #slices = new Map<FeedEngine, Promise<SliceStore>>();
   readonly #stop = new AbortController();
   readonly #closing = new AbortController();
@@ -58,6 +55,7 @@ export class FeedService {
 
   constructor(options: FeedServiceOptions) {
     this.#options = options;
+    this.#reports = new Reports(options);
     this.clock = options.clock;
     this.random = options.random;
     this.events = options.events;
@@ -168,26 +166,13 @@ export class FeedService {
   async #cancel(rollouts: readonly RolloutFacts[], project: string): Promise<void> {
     for (const { run, rollout } of rollouts) {
       const data = { reason: 'stale', message: 'its weights are too old for every batch to come' };
-      await this.report({ type: 'rollout.cancelled', project, run, rollout, data }, [rollout]);
+      await this.report({ type: 'rollout.cancelled', project, run, rollout, data }, [rollout], null);
     }
   }
 
-  /** Appends an event to the events topic. `key` makes its id: the same report sent twice is one event. Errors: those of an append. */
-  async report(
-    event: {
-      readonly type: 'policy.published' | 'trainer.stepped' | 'rollout.cancelled';
-      readonly project: string;
-      readonly run: string;
-      readonly rollout?: string;
-      readonly data: object;
-    },
-    key: readonly unknown[],
-  ): Promise<void> {
-    const { type, project, run } = event;
-    const id = uuidV8(hash('sha256', JSON.stringify([project, run, type, ...key]), 'buffer'));
-    const whole = { v: EVENTS_VERSION, id, ...event, time: this.clock.nowMicros() };
-    const of = partitionKey(whole as never);
-    await this.events.append(partitionOf(of, this.events.partitions), [{ key: Buffer.from(of, 'utf8'), value: encodeEvent(whole) }]);
+  /** `key` names the report within its project, run and type. Errors: `report_conflict`; those of an append. */
+  report(event: Report, key: readonly unknown[], engine: FeedEngine | null): Promise<void> {
+    return this.#reports.send(event, key, engine, this.closing);
   }
 
   async close(): Promise<void> {

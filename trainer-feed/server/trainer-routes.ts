@@ -1,8 +1,9 @@
 /** What a trainer does: lease, commit, release, resume, mark checkpoints, publish weights. */
 import { z } from 'zod';
-import { TapedeckError } from '../../base/errors.ts';
+import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import { entityId, policyVersion } from '../../events/fields.ts';
 import { awaitFeed, foldOf } from '../feed/await-feed.ts';
+import { linkOf } from '../feed/decision-state.ts';
 import { leaseBatch, commitBatch, markCheckpoint, releaseLease, type Leased } from '../feed/lease.ts';
 import { resumeFeed } from '../feed/resume.ts';
 import { pendingOf } from '../feed/status.ts';
@@ -40,22 +41,27 @@ const leaseBody = z.strictObject({
   token: token.nullable().default(null).meta({ description: 'keeps the lease of this token alive; null = a new lease' }),
   wait: z.number().min(0).max(MAX_WAIT_SECONDS).default(0),
 });
+const metrics = z
+  .record(z.string(), z.unknown())
+  .nullable()
+  .default(null)
+  .meta({ description: 'loss, grad norm …: recorded as trainer.stepped' });
+const metricsRun = entityId
+  .nullable()
+  .default(null)
+  .meta({ description: 'run of trainer.stepped; needed where the feed has not exactly one' });
 const commitBody = z.strictObject({
   n,
   batchId,
   token,
   step: step.nullable().default(null),
-  metrics: z
-    .record(z.string(), z.unknown())
-    .nullable()
-    .default(null)
-    .meta({ description: 'loss, grad norm …: recorded as trainer.stepped' }),
+  metrics,
   checkpoint: z
     .strictObject({ uri: z.string().max(4096).nullable().default(null) })
     .nullable()
     .default(null)
     .meta({ description: 'a checkpoint of this step was written too' }),
-  run: entityId.nullable().default(null).meta({ description: 'run of trainer.stepped; needed where the feed has not exactly one' }),
+  run: metricsRun,
 });
 const releaseBody = z.strictObject({ token, reason: z.string().max(1024).nullable().default(null) });
 const checkpointBody = z.strictObject({ n, batchId, uri: z.string().max(4096).nullable().default(null) });
@@ -66,6 +72,7 @@ const resumeBody = z.strictObject({
       timeline: z.int().nonnegative().nullable().default(null),
       n: z.int().nonnegative(),
       batchId: batchId.nullable().default(null),
+      metrics: metrics.meta({ description: 'of step n, in case its commit was lost: recorded as trainer.stepped unless they are already' }),
     })
     .nullable()
     .default(null)
@@ -76,6 +83,7 @@ const resumeBody = z.strictObject({
     .default(null)
     .meta({ description: 'after a rewind: the same batches again (default), or their groups back into the pool' }),
   restart: z.boolean().default(false).meta({ description: 'begin anew without a checkpoint' }),
+  run: metricsRun,
 });
 const policyBody = z.strictObject({
   version: policyVersion,
@@ -125,15 +133,7 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
     if (body.metrics !== null) runOf(engine, body.run, 'metrics');
     const done = await commitBatch(body, requester);
     service.reached('feed-committed');
-    const { feed, project } = engine.origin;
-    if (body.metrics !== null) {
-      const data = { step: body.n, feed, batch: body.batchId, metrics: body.metrics, timeline: done.timeline };
-      await service.report({ type: 'trainer.stepped', project, run: runOf(engine, body.run, 'metrics'), data }, [
-        feed,
-        done.timeline,
-        body.n,
-      ]);
-    }
+    if (body.metrics !== null) await reportStep(service, engine, { ...body, metrics: body.metrics });
     if (body.checkpoint !== null) await markCheckpoint({ n: body.n, batchId: body.batchId, uri: body.checkpoint.uri }, requester);
     return done;
   });
@@ -153,10 +153,17 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
   });
 
   app.post(...route('resume', 'Go on from a checkpoint', resumeBody, resumeAnswer), async (request, reply) => {
-    const { requester } = await feedOf(service, request, reply);
+    const { engine, requester } = await feedOf(service, request, reply);
     const body = parsed(resumeBody, request.body);
+    const { n: last = 0, batchId: id = null, metrics: measured = null } = body.checkpoint ?? {};
+    if (measured !== null) runOf(engine, body.run, 'metrics');
     const resumed = await resumeFeed(body, requester);
     if (resumed.rewound) service.reached('feed-rewound');
+    if (measured !== null && id !== null) {
+      await reportStep(service, engine, { n: last, batchId: id, metrics: measured, run: body.run }).catch((error: unknown) => {
+        if (!isTapedeckError(error, 'report_conflict')) throw error; // what was told with the commit stands
+      });
+    }
     return resumed;
   });
 
@@ -165,14 +172,31 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
     const { run, ...body } = parsed(policyBody, request.body);
     const { timeline } = foldOf(engine).decisions;
     const { feed, project } = engine.origin;
-    await service.report({ type: 'policy.published', project, run: runOf(engine, run, 'a policy'), data: { ...body, timeline } }, [
-      feed,
-      timeline,
-      body.version,
-    ]);
+    const report = { type: 'policy.published', project, run: runOf(engine, run, 'a policy'), data: { ...body, timeline } } as const;
+    await service.report(report, [feed, timeline, body.version], engine);
     return { version: body.version, timeline };
   });
 };
+
+type Step = {
+  readonly n: number;
+  readonly batchId: string;
+  readonly metrics: Readonly<Record<string, unknown>>;
+  readonly run: string | null;
+};
+
+/** Under the timeline that cut the batch: whenever its step is reported, it is the same step. */
+async function reportStep(
+  service: FeedService,
+  engine: FeedEngine,
+  { n: number, batchId: batch, metrics: measured, run }: Step,
+): Promise<void> {
+  const { decisions } = foldOf(engine);
+  const timeline = linkOf(decisions, number)?.timeline ?? decisions.timeline;
+  const { feed, project } = engine.origin;
+  const data = { step: number, feed, batch, metrics: measured, timeline };
+  await service.report({ type: 'trainer.stepped', project, run: runOf(engine, run, 'metrics'), data }, [feed, timeline, number], engine);
+}
 
 function runOf(engine: FeedEngine, given: string | null, what: string): string {
   const { runs } = engine.origin.resolved.spec;

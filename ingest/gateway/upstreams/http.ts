@@ -14,7 +14,7 @@ export type UpstreamRequest = {
   readonly idleMs: number;
 };
 
-/** Told what comes back, in order: `onHead` once, `onChunk`s, then `onEnd` or `onError`. After `abort` only `onError` follows, with the reason. */
+/** Told what comes back, in order: `onHead` once, `onChunk`s, then `onEnd` or `onError`. After `abort` only `onError` follows, with the reason. Never told before `send` has returned. */
 export type UpstreamListener = {
   onHead(status: number, headers: UpstreamHeaders): void;
   /** The chunk is the listener's; false asks for a pause until `resume`. */
@@ -49,6 +49,7 @@ function send(agent: Agent, request: UpstreamRequest, listener: UpstreamListener
   let controller: Controller | null = null;
   let aborted: Error | null = null;
   let settled = false;
+  let returned = false;
   agent.dispatch(
     {
       origin: url.origin,
@@ -78,10 +79,14 @@ function send(agent: Agent, request: UpstreamRequest, listener: UpstreamListener
       onResponseError(_c: unknown, error: Error) {
         if (settled) return;
         settled = true;
-        listener.onError(aborted ?? named(error, request));
+        const tell = (): void => listener.onError(aborted ?? named(error, request));
+        // what cannot even be tried (a header that is none, an agent that is closed) fails at once
+        if (returned) tell();
+        else queueMicrotask(tell);
       },
     },
   );
+  returned = true;
   return {
     resume: () => controller?.resume(),
     abort: (reason) => {

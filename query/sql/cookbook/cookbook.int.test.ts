@@ -18,7 +18,7 @@ let run: SqlRunner;
 before(async () => {
   world = await openTestWorld();
   await writeSample(world);
-  run = createSqlRunner({ store: world.store, limits: { ...DEFAULT_SQL_LIMITS, timeoutMs: 60_000 } });
+  run = createSqlRunner({ store: world.store, limits: { ...DEFAULT_SQL_LIMITS, timeoutMs: 60_000 }, ensureProject: async () => {} });
 });
 after(() => world.close());
 

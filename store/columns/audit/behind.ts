@@ -3,7 +3,7 @@ import type { Topic } from '../../../events/registry.ts';
 import type { EventLog } from '../../log/event-log.ts';
 import type { ColumnStore } from '../column-store.ts';
 import { storePartition } from '../projections/position.ts';
-import { storedPositions } from '../projector/known-state.ts';
+import { storedPositions } from '../stored-positions.ts';
 
 export type BehindReport = {
   /** Events of the log that are in no table yet. */
@@ -20,7 +20,7 @@ export async function readBehind(
   signal: AbortSignal,
 ): Promise<BehindReport> {
   const bounds = await Promise.all(logs.map(({ log }) => log.positions(signal)));
-  const positions = await storedPositions(store, signal);
+  const positions = await storedPositions(store, { signal });
   const partitions = logs.flatMap(({ topic }, i) =>
     (bounds[i] ?? []).map(({ first, end }, partition) => {
       const stored = Math.max(first, positions.get(storePartition(topic, partition)) ?? 0);

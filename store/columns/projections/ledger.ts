@@ -27,7 +27,7 @@ export function ledger(stored: StoredEvent, status: LedgerStatus, reason: Ledger
     status, reason: reason.code, type, id, project, run, rollout, trace, time, bytes,
     producer: producer?.id, producer_epoch: producer?.epoch, producer_seq: producer?.seq, first_partition, first_offset, _partition, _offset,
   }); // prettier-ignore
-  if (status === 'stored') out.eventIds.add({ id, hash: stored.hash.event, _partition, _offset });
+  if (status === 'stored') out.eventIds.add({ id, hash: stored.hash.event, _partition, _offset, project });
   else if (status === 'conflict' || status === 'dead') {
     out.deadLetters.add({
       project, run, rollout, trace, _partition, _offset, first_partition, first_offset, id, type, bytes,

@@ -31,9 +31,24 @@ function statuses(candidates: Candidate[], known = NOTHING): string[] {
 test('the same id again is a duplicate with equal content and a conflict with other content', () => {
   assert.deepEqual(statuses([node('a', 1, 0, 'x'), node('a', 2, 0, 'x'), node('a', 3, 0, 'y')]), ['stored', 'duplicate', 'conflict']);
   const facts = nothingKnown();
-  facts.ids.set(0, 'a', { offset: 1, hash: 'eax' });
+  facts.ids.set({ partition: 0, project: 'p', id: 'a' }, { offset: 1, hash: 'eax' });
   const known = { ...NOTHING, facts: [facts] };
   assert.deepEqual(statuses([node('a', 2, 0, 'x'), node('a', 3, 0, 'y')], known), ['duplicate', 'conflict']);
+});
+
+test('an id belongs to its project: the same id of another project is neither a duplicate nor a conflict', () => {
+  const of = (project: string, offset: number, content: string): Candidate => ({ ...node('a', offset, 0, content), project, entity: null });
+  assert.deepEqual(statuses([of('p', 1, 'x'), of('q', 2, 'y'), of('q', 3, 'y'), of('p', 4, 'y')]), ['stored', 'stored', 'duplicate', 'conflict']); // prettier-ignore
+  const facts = nothingKnown();
+  facts.ids.set({ partition: 0, project: 'p', id: 'a' }, { offset: 1, hash: 'eax' });
+  const known = { ...NOTHING, facts: [facts] };
+  assert.deepEqual(statuses([of('q', 2, 'y'), of('p', 3, 'y')], known), ['stored', 'conflict']);
+});
+
+test('an id that was stored without its project stands for every project', () => {
+  const facts = nothingKnown();
+  facts.ids.set({ partition: 0, project: '', id: 'a' }, { offset: 1, hash: 'eax' });
+  assert.deepEqual(statuses([node('a', 2, 0, 'x'), node('a', 3, 0, 'y')], { ...NOTHING, facts: [facts] }), ['duplicate', 'conflict']);
 });
 
 test('the same position again is a redo, not a duplicate', () => {
@@ -41,7 +56,7 @@ test('the same position again is a redo, not a duplicate', () => {
   const { entity } = event;
   assert.ok(entity !== null);
   const facts = nothingKnown();
-  facts.ids.set(0, 'a', { offset: 7, hash: 'eax' });
+  facts.ids.set({ partition: 0, project: 'p', id: 'a' }, { offset: 7, hash: 'eax' });
   facts.entities.set(entity, { offset: 7, hash: 'x' });
   assert.deepEqual(statuses([event], { ...NOTHING, facts: [facts] }), ['stored']);
 });
@@ -65,7 +80,7 @@ test('events of a deleted run are deleted, before and after the tombstone, but t
 });
 
 function learn(known: KnownFacts, { id, offset, eventHash, dataHash, entity }: Candidate): void {
-  known.ids.set(0, id, { offset, hash: eventHash });
+  known.ids.set({ partition: 0, project: 'p', id }, { offset, hash: eventHash });
   if (entity !== null) known.entities.set(entity, { offset, hash: dataHash });
 }
 

@@ -1,5 +1,5 @@
 /**
- * What becomes of each event of a block: a pure decision over what is already stored. Rules (identity is the log partition plus the id):
+ * What becomes of each event of a block: a pure decision over what is already stored. Rules (identity is the log partition, the project and the id):
  * - the same id at the same offset is a redo of an unfinished block: stored again, which changes nothing;
  * - an id stored at a smaller offset is a duplicate when the content is equal, else a conflict: the first wins, the second is dead-lettered;
  * - a node, call or tool that exists with equal content is a duplicate, with other content a conflict;
@@ -104,8 +104,8 @@ export function factsOf(stored: readonly Candidate[]): KnownFacts {
 }
 
 function remember(candidate: Candidate, { ids, entities }: KnownFacts): void {
-  const { id, partition, offset, entity } = candidate;
-  ids.set(partition, id, { offset, hash: candidate.eventHash });
+  const { offset, entity } = candidate;
+  ids.set(candidate, { offset, hash: candidate.eventHash });
   if (entity !== null) entities.set(entity, { offset, hash: candidate.dataHash });
 }
 
@@ -118,11 +118,11 @@ function firstOf<T>(facts: readonly KnownFacts[], find: (facts: KnownFacts) => T
 }
 
 function decide(candidate: Candidate, deletedRuns: ReadonlySet<string>, facts: readonly KnownFacts[]): Decision {
-  const { type, project, run, partition, offset } = candidate;
+  const { type, project, run, offset } = candidate;
   if (deletedRuns.size > 0 && run !== undefined && type !== 'run.deleted' && deletedRuns.has(runKey(project, run))) {
     return { status: 'deleted', code: 'run_deleted', reason: 'the run was deleted', firstOffset: null };
   }
-  const sameId = firstOf(facts, ({ ids }) => ids.get(partition, candidate.id));
+  const sameId = firstOf(facts, ({ ids }) => ids.get(candidate));
   if (sameId !== undefined && sameId.offset < offset) {
     return sameId.hash === candidate.eventHash
       ? { status: 'duplicate', code: null, reason: 'sent again', firstOffset: sameId.offset }

@@ -5,17 +5,22 @@ export type Known = { readonly offset: number; readonly hash: string };
 /** Names an entity: `traceText` is one text for all ids of its trace (`traceText` in classify.ts). */
 export type EntityName = { readonly table: 'nodes' | 'calls'; readonly traceText: string; readonly index: number };
 
-/** Events by log partition and id. */
-export class KnownIds {
-  readonly #partitions = new Map<number, Map<string, Known>>();
+export type EventName = { readonly partition: number; readonly project: string; readonly id: string };
 
-  get(partition: number, id: string): Known | undefined {
-    return this.#partitions.get(partition)?.get(id);
+/** Events by log partition, project and id. What was stored before ids were a project's own names no project, and stands for every one. */
+export class KnownIds {
+  readonly #partitions = new Map<number, Map<string, Map<string, Known>>>();
+
+  get({ partition, project, id }: EventName): Known | undefined {
+    const projects = this.#partitions.get(partition);
+    return projects?.get(project)?.get(id) ?? projects?.get('')?.get(id);
   }
 
-  set(partition: number, id: string, known: Known): void {
-    let ids = this.#partitions.get(partition);
-    if (ids === undefined) this.#partitions.set(partition, (ids = new Map<string, Known>()));
+  set({ partition, project, id }: EventName, known: Known): void {
+    let projects = this.#partitions.get(partition);
+    if (projects === undefined) this.#partitions.set(partition, (projects = new Map<string, Map<string, Known>>()));
+    let ids = projects.get(project);
+    if (ids === undefined) projects.set(project, (ids = new Map<string, Known>()));
     ids.set(id, known);
   }
 }

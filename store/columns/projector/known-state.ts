@@ -14,12 +14,13 @@ export async function knownIds(store: ColumnStore, candidates: readonly Candidat
   const ids = [...new Set(candidates.map((c) => c.id))];
   for (let at = 0; at < ids.length; at += LIST_CHUNK) {
     const list = idSet(ids.slice(at, at + LIST_CHUNK));
-    const sql = `SELECT toString(id) AS id, _partition AS partition, toUInt64(min(_offset)) AS offset, argMin(hex(hash), _offset) AS hash FROM event_ids WHERE id IN (${list}) GROUP BY id, _partition`;
-    const rows = await store.rows<{ id: string; partition: number; offset: string; hash: string }>(sql, {
+    const sql = `SELECT toString(id) AS id, _partition AS partition, toUInt64(min(_offset)) AS offset, argMin(hex(hash), _offset) AS hash, project FROM event_ids WHERE id IN (${list}) GROUP BY id, _partition, project`;
+    const rows = await store.rows<{ id: string; project: string; partition: number; offset: string; hash: string }>(sql, {
       settings: listSettings(sql.length),
       signal,
     });
-    for (const row of rows) found.set(Number(row.partition), row.id, { offset: Number(row.offset), hash: row.hash.toLowerCase() });
+    for (const row of rows)
+      found.set({ ...row, partition: Number(row.partition) }, { offset: Number(row.offset), hash: row.hash.toLowerCase() });
   }
   return found;
 }
@@ -33,15 +34,6 @@ function idSet(ids: readonly string[]): string {
 export async function knownTombstones(store: ColumnStore, signal: AbortSignal): Promise<Set<string>> {
   const rows = await store.rows<{ project: string; run: string }>('SELECT DISTINCT project, run FROM tombstones', { signal });
   return new Set(rows.map((row) => runKey(row.project, row.run)));
-}
-
-/** Where the projector goes on: per log partition one more than the largest offset in log_index. */
-export async function storedPositions(store: ColumnStore, signal: AbortSignal): Promise<Map<number, number>> {
-  const rows = await store.rows<{ partition: number; next: string }>(
-    'SELECT _partition AS partition, toUInt64(max(_offset) + 1) AS next FROM log_index GROUP BY _partition',
-    { signal },
-  );
-  return new Map(rows.map((row) => [Number(row.partition), Number(row.next)]));
 }
 
 /**

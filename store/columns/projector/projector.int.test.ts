@@ -133,6 +133,21 @@ describe('projector', () => {
     assert.deepEqual((await statuses(from)).at(-1), 'conflict', 'found in a later block too');
   });
 
+  test('an id of one project takes nothing from another that uses it too, in one block and in a later one', async () => {
+    const same = id();
+    const stranger = { ...reward('theirs', 0.25, same), project: 'stranger' };
+    const from = await append(stranger, reward('ours', 0.5, same));
+    await project();
+    await append(reward('ours', 0.5, same), stranger, reward('ours', 0.75, same));
+    await project();
+    assert.deepEqual(await statuses(from), ['stored', 'stored', 'duplicate', 'duplicate', 'conflict']);
+    await append({ ...reward('third', 1, same), project: 'third' });
+    await project();
+    assert.equal((await statuses(from)).at(-1), 'stored');
+    const scores = (name: string): Promise<{ score: number }[]> => views.rows(`SELECT score FROM p_${name}.rewards WHERE id = '${same}'`);
+    assert.deepEqual([await scores('default'), await scores('stranger'), await scores('third')], [[{ score: 0.5 }], [{ score: 0.25 }], [{ score: 1 }]]); // prettier-ignore
+  });
+
   test('what cannot be read is dead-lettered with the reason, and the rest goes on', async () => {
     const unknown = { ...IDS, id: id(), type: 'future.event', run: 'r', data: {} };
     const from = await append(new Uint8Array([0xff, 0x00]), encodeEvent(unknown), node({ rollout: 'beside' }));

@@ -9,6 +9,7 @@ import { isTapedeckError } from '../../../base/errors.ts';
 import { retry } from '../../../base/retry.ts';
 import type { EventLog } from '../../log/event-log.ts';
 import type { ColumnStore } from '../column-store.ts';
+import { storedPositions } from '../stored-positions.ts';
 import { createBlock, type Block } from '../projections/block.ts';
 import { storePartition } from '../projections/position.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
@@ -16,7 +17,7 @@ import type { BlockReport } from './after-block.ts';
 import { classify, factsOf, runKey, type Candidate, type Decision } from './classify.ts';
 import { gather, type Gathered } from './gather.ts';
 import { nothingKnown, type KnownFacts } from './known-facts.ts';
-import { EntityIndex, knownIds, knownTombstones, storedPositions } from './known-state.ts';
+import { EntityIndex, knownIds, knownTombstones } from './known-state.ts';
 import { readBlock, type ReadBlock } from './read-block.ts';
 import { StateTracker } from './state-tracker.ts';
 import { storeBlock, type BlockPoint, type Judged } from './store-block.ts';
@@ -106,7 +107,7 @@ export class Projector {
 
   async #start(signal: AbortSignal): Promise<void> {
     const { store, log } = this.#options;
-    const positions = await this.#patiently('the stored position', signal, () => storedPositions(store, signal));
+    const positions = await this.#patiently('the stored position', signal, () => storedPositions(store, { signal }));
     const deleted = await this.#patiently('the deleted runs', signal, () => knownTombstones(store, signal));
     this.#deletedRuns = new Set([...deleted, ...(this.#options.deletedRuns ?? [])]);
     const kept = await this.#patiently('the log', signal, () => log.positions(signal));

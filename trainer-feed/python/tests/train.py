@@ -1,7 +1,7 @@
 """A trainer for tests: takes batches of one rank, pretends to step, commits, and tells what it did as one JSON object per line.
 
-Arguments as JSON: url, feed, rank, world, max_tokens, steps (null = to the end), checkpoint (null or what was printed), die_before_commit (a step, or null), peek (true = only loss and gradient of
-the next batch), verify_chain.
+Arguments as JSON: url, feed, rank, world, max_tokens, steps (null = to the end), checkpoint (null or what was printed), die_before_commit (a step, or null), saves (true = its checkpoint is
+printed before it dies), peek (true = only loss and gradient of the next batch), verify_chain.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def main() -> None:
                 streams: LossStreams = micro_batch.streams
                 loss += float(compute_loss(micro_batch.logprobs.astype("float64"), streams, batch.denominators)[0])
             if batch.n == asked.get("die_before_commit"):
+                if asked.get("saves"):
+                    print(json.dumps({"n": batch.n, "batch_id": batch.batch_id, "loss": loss, "checkpoint": batch.checkpoint({"loss": loss})}), flush=True)
                 os._exit(9)
             batch.commit(metrics={"loss": loss} if asked["rank"] == 0 else None)
             print(json.dumps({"n": batch.n, "batch_id": batch.batch_id, "rows": rows, "loss": loss, "digest": digest_of(batch), "micro_batches": len(batch.micro_batches), "checkpoint": feed.checkpoint()}), flush=True)

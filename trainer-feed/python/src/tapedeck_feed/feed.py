@@ -26,13 +26,17 @@ PLAN_PATIENCE_S = 60.0
 """A batch leased under another plan is asked for so long: rank 0 may be slower to start than the others."""
 
 
-class Checkpoint(TypedDict):
-    """What a trainer keeps in its checkpoint to go on from it."""
-
+class _Place(TypedDict):
     feed: str
     timeline: int
     n: int
     batch_id: Optional[str]
+
+
+class Checkpoint(_Place, total=False):
+    """What a trainer keeps in its checkpoint to go on from it. `metrics` of step n: recorded at resume where its commit was lost."""
+
+    metrics: Optional[Mapping[str, Any]]
 
 
 class Batch:
@@ -60,6 +64,10 @@ class Batch:
     @property
     def tokens(self) -> int:
         return self._slice.tokens
+
+    def checkpoint(self, metrics: Optional[Mapping[str, Any]] = None) -> Checkpoint:
+        """For a checkpoint written after the optimizer step and before the commit. With `metrics` nothing of the step is lost when the trainer dies in between."""
+        return {"feed": self._feed.feed, "timeline": self.timeline, "n": self.n, "batch_id": self.batch_id, "metrics": None if metrics is None else dict(metrics)}
 
     def commit(self, metrics: Optional[Mapping[str, Any]] = None, checkpoint: Optional[str] = None) -> None:
         """After the optimizer step, on every rank; rank 0 tells the server, once for all. `checkpoint` is where a checkpoint of this step was written."""
@@ -152,7 +160,7 @@ class Feed:
             return self._control.get(path_of(self.feed, "status"), self._project).body
 
     def publish(self, version: int, uri: Optional[str] = None) -> None:
-        """Tells producers of new weights: version n are the weights after step n."""
+        """Tells producers of new weights: version n are the weights after step n. Saying it again changes nothing; other weights under the version are a FeedError, report_conflict."""
         body = {"version": version, "step": version, "uri": uri, "trainer": self._holder, "run": self._run}
         with self._lock:
             self._control.post(path_of(self.feed, "policy"), self._project, body)
@@ -213,12 +221,14 @@ class Feed:
         return Batch(self, piece, lease)
 
     def _begin(self, checkpoint: Optional[Checkpoint], mode: Optional[str], restart: bool) -> int:
-        given = None if checkpoint is None else {"timeline": checkpoint["timeline"], "n": checkpoint["n"], "batchId": checkpoint["batch_id"]}
+        given = None
+        if checkpoint is not None:
+            given = {"timeline": checkpoint["timeline"], "n": checkpoint["n"], "batchId": checkpoint["batch_id"], "metrics": checkpoint.get("metrics")}
         if self.rank != 0:
             n = 0 if checkpoint is None else checkpoint["n"]
             self._last = {"feed": self.feed, "timeline": 0, "n": n, "batch_id": None} if checkpoint is None else {**checkpoint}
             return n + 1
-        body = {"holder": self._holder, "checkpoint": given, "mode": mode, "restart": restart}
+        body = {"holder": self._holder, "checkpoint": given, "mode": mode, "restart": restart, "run": self._run}
         answer = self._control.post(path_of(self.feed, "resume"), self._project, body).body
         n = answer["next"] - 1
         self._last = {"feed": self.feed, "timeline": answer["timeline"], "n": n, "batch_id": answer["batchId"] if n > 0 else None}
