@@ -13,6 +13,8 @@ import { listedRow } from './cut-batch.ts';
 export type BatchName = { readonly n: number; readonly batchId: string };
 
 export type BatchRows = {
+  /** Rows of a batch that is about to be cut: in memory, until `keep` forgets it. */
+  readonly hold: (batch: BatchName, rows: readonly Row[]) => void;
   /** Rows of a batch that was just cut. Durable on this machine when it resolves. */
   readonly put: (batch: BatchName, rows: readonly Row[]) => Promise<void>;
   /** null = neither in memory nor on disk. */
@@ -26,6 +28,7 @@ export async function openBatchRows(directory: string): Promise<BatchRows> {
   const memory = new Map<string, readonly Row[]>();
   const nameOf = ({ n, batchId }: BatchName): string => `${String(n).padStart(10, '0')}-${batchId.slice(0, 32)}.batch`;
   return {
+    hold: (batch, rows) => void memory.set(nameOf(batch), rows),
     put: async (batch, rows) => {
       memory.set(nameOf(batch), rows);
       await writeRows(join(directory, nameOf(batch)), rows);

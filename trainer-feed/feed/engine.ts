@@ -207,31 +207,47 @@ export class FeedEngine {
     fold.now = files.uptime();
     this.#scoring.noteFailures(fold);
     const caughtUp = await this.#read(files, signal);
+    const decided = !this.#isOff(fold) && (await this.#decide(files, caughtUp, signal));
     if (fold.rebuildAbove !== null) return;
-    if (!fold.decisions.deleted) {
-      const given = await this.#given(fold, signal);
-      const drafts =
-        given === null ? this.#groupDrafts(files, caughtUp) : givenDrafts(given.groups ?? [], { ...files, origin: this.origin, caughtUp });
-      if (drafts.length > 0) return this.#append(drafts, signal);
-      if (await this.#cut(files, caughtUp, given, signal)) return;
-      if (caughtUp) {
-        this.#scoring.attend(files, this.#notes);
-        await this.#cancelStale(fold);
-      }
-    }
     await this.#keepRows(files, signal);
-    this.#changed();
+    if (!decided) this.#changed();
     await this.#checkpoint(files, false);
-    if (caughtUp || this.#view.paused) await this.#idle(files, signal);
+    if (!decided && (caughtUp || this.#view.paused)) await this.#idle(files, signal);
   }
 
-  /** Returns whether everything was read that was there. */
-  async #read({ fold }: FeedFiles, signal: AbortSignal): Promise<boolean> {
-    const { events, feeds, blobs } = this.#ports;
+  /** Nothing is to be decided now: the feed was deleted, or must be folded anew. */
+  #isOff({ decisions, rebuildAbove }: FeedFold): boolean {
+    return decisions.deleted || rebuildAbove !== null;
+  }
+
+  /** Decides about groups, then about the next batch: groups that become ready all the time must not hold up the batch that they fill. True when something was appended. */
+  async #decide(files: FeedFiles, caughtUp: boolean, signal: AbortSignal): Promise<boolean> {
+    const { fold } = files;
+    const given = await this.#given(fold, signal);
+    const drafts =
+      given === null ? this.#groupDrafts(files, caughtUp) : givenDrafts(given.groups ?? [], { ...files, origin: this.origin, caughtUp });
+    if (drafts.length > 0) await this.#append(files, drafts, signal);
+    if (this.#isOff(fold)) return true;
+    const cut = await this.#cut(files, caughtUp, signal);
+    if (caughtUp && !cut) {
+      this.#scoring.attend(files, this.#notes);
+      await this.#cancelStale(fold);
+    }
+    return cut || drafts.length > 0;
+  }
+
+  async #readDecisions(fold: FeedFold, signal: AbortSignal): Promise<void> {
+    const { feeds, blobs } = this.#ports;
     await readDecisions(fold, feeds, this.origin.partition, blobs, ({ id, verdict }) => {
       for (const tell of this.#pending.get(id) ?? []) tell(verdict);
       this.#pending.delete(id);
     }, signal); // prettier-ignore
+  }
+
+  /** Returns whether everything was read that was there. */
+  async #read({ fold }: FeedFiles, signal: AbortSignal): Promise<boolean> {
+    const { events, blobs } = this.#ports;
+    await this.#readDecisions(fold, signal);
     const paused = this.#isFull(fold);
     const caughtUp =
       !paused && (await readFacts(fold, events, blobs, this.#limits.passBytes, (each) => this.#cancellations.add(each), signal));
@@ -264,26 +280,30 @@ export class FeedEngine {
   }
 
   /** Cuts the next batch if it can be cut. True when something was appended. */
-  async #cut(files: FeedFiles, caughtUp: boolean, given: Given | null, signal: AbortSignal): Promise<boolean> {
-    const context = this.#cutter(files, caughtUp, given);
+  async #cut(files: FeedFiles, caughtUp: boolean, signal: AbortSignal): Promise<boolean> {
+    const context = this.#cutter(files, caughtUp, await this.#given(files.fold, signal));
     const next = await nextCut(context);
     const isWait = next.kind === 'wait';
     this.#view = { ...this.#view, wait: isWait ? next.wait : null, ended: next.kind === 'end' };
     if (isWait && next.wait.kind === 'commit') await noteYields(context);
     if (isWait || next.kind === 'end') return false;
-    if (next.kind === 'drop') return this.#append(next.drafts, signal).then(() => true);
+    if (next.kind === 'drop') return this.#append(files, next.drafts, signal).then(() => true);
     const batch =
       next.kind === 'again'
         ? await this.#again(files, next.link.offset, signal)
         : await cutBatch(context, next.n, next.groups, this.#ports.blobs, signal);
     if (batch.draft === null) {
       const { groups } = next as Extract<typeof next, { kind: 'cut' }>;
-      return this.#append(groups.map((group) => failDraft(context, group, [], 'nothing_to_train')), signal).then(() => true); // prettier-ignore
+      return this.#append(files, groups.map((group) => failDraft(context, group, [], 'nothing_to_train')), signal).then(() => true); // prettier-ignore
     }
+    const name = { n: lastCut(files.fold.decisions) + 1, batchId: batch.batchId };
+    if (batch.rows.length > 0) files.batches.hold(name, batch.rows);
     this.#ports.reached('feed-before-cut');
-    await this.#append([batch.draft], signal);
+    await this.#append(files, [batch.draft], signal);
     this.#ports.reached('feed-after-cut');
-    if (batch.rows.length > 0) await files.batches.put({ n: lastCut(files.fold.decisions) + 1, batchId: batch.batchId }, batch.rows);
+    this.#changed();
+    // only a cache: those who wait for the batch need not wait for it
+    if (batch.rows.length > 0) await files.batches.put(name, batch.rows);
     return true;
   }
 
@@ -326,7 +346,7 @@ export class FeedEngine {
   }
 
   /** Appends and reads back. */
-  async #append(drafts: readonly Draft[], signal: AbortSignal): Promise<void> {
+  async #append({ fold }: FeedFiles, drafts: readonly Draft[], signal: AbortSignal): Promise<void> {
     const { feeds, blobs, clock } = this.#ports;
     const records = [];
     for (const draft of drafts) {
@@ -334,6 +354,7 @@ export class FeedEngine {
       records.push(this.#record(slim, draftId(this.origin.project, draft), clock.nowMicros()));
     }
     await feeds.append(this.origin.partition, records, signal);
+    await this.#readDecisions(fold, signal);
   }
 
   /** A decision of a feed that reads one run belongs to that run. */
