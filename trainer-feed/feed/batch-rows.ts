@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto';
 import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { decodeRowList, encodeRowList, type ListedRow, type RowTokens } from '../../events/row-list.ts';
 import { makeDurable } from '../../store/blobs/durable-folders.ts';
 import type { Row, RowStatus } from '../cut/row.ts';
@@ -26,12 +26,19 @@ export type BatchRows = {
 export async function openBatchRows(directory: string): Promise<BatchRows> {
   await makeDurable(directory);
   const memory = new Map<string, readonly Row[]>();
+  /** On their way to the disk. */
+  const writing = new Map<string, Promise<void>>();
   const nameOf = ({ n, batchId }: BatchName): string => `${String(n).padStart(10, '0')}-${batchId.slice(0, 32)}.batch`;
   return {
     hold: (batch, rows) => void memory.set(nameOf(batch), rows),
-    put: async (batch, rows) => {
-      memory.set(nameOf(batch), rows);
-      await writeRows(join(directory, nameOf(batch)), rows);
+    put: (batch, rows) => {
+      const name = nameOf(batch);
+      memory.set(name, rows);
+      const known = writing.get(name);
+      if (known !== undefined) return known;
+      const write = writeRows(join(directory, name), rows).finally(() => writing.delete(name));
+      writing.set(name, write);
+      return write;
     },
     get: async (batch) => {
       const known = memory.get(nameOf(batch));
@@ -45,7 +52,9 @@ export async function openBatchRows(directory: string): Promise<BatchRows> {
       const inUse = new Set(names.slice(0, inMemory));
       for (const name of memory.keys()) if (!inUse.has(name)) memory.delete(name);
       const wanted = new Set(names);
-      for (const file of await readdir(directory)) if (!wanted.has(file)) await rm(join(directory, file), { force: true });
+      for (const file of await readdir(directory)) {
+        if (!wanted.has(file) && !writing.has(basename(file, '.part'))) await rm(join(directory, file), { force: true });
+      }
     },
   };
 }
