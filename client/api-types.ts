@@ -16,6 +16,8 @@ export type BranchTokens = {
   readonly run: string;
   readonly rollout: string;
   readonly trace: string;
+  /** The log position the answer is true of. */
+  readonly asOf: string;
   readonly leaf: number;
   readonly path: number[];
   readonly tokens: number;
@@ -28,6 +30,158 @@ export type BranchTokens = {
   /** One per sampled token of the nodes that have them: float32 little-endian as base64, or numbers */
   readonly logprobs: string | (number | FloatLiteral)[];
   readonly segments: { readonly node: number; readonly tokens: number; readonly sampledTokens: number; readonly logprobs: number }[];
+};
+export type BreakdownAnswer = {
+  readonly project: string;
+  readonly asOf: {
+    readonly position: string;
+    /** False for a time that some partition has not passed yet: keep the position. */
+    readonly settled: boolean;
+  };
+  readonly selection: {
+    readonly run: string;
+    readonly env?: string;
+    readonly workType?: 'train' | 'eval';
+    readonly step?: number;
+    readonly policyVersion?: number;
+  };
+  /** Null: the sum of score times weight. */
+  readonly reward: string | null;
+  readonly threshold: number;
+  readonly counts: {
+    readonly rollouts: number;
+    readonly tasks: number;
+    readonly scored: number;
+    readonly nan: number;
+    readonly failed: number;
+    readonly unscored: number;
+    readonly running: number;
+    readonly superseded: number;
+    readonly missing: number;
+    readonly scoredThoughFailed: number;
+  };
+  readonly solved: { readonly none: number; readonly some: number; readonly all: number; readonly unjudged: number };
+  readonly score: Summary;
+  readonly rewards: {
+    readonly name: string;
+    readonly scope: string;
+    readonly sourceKinds: string[];
+    /** Assigned without a score; neither these nor NaN are in the figures. */
+    readonly missing: number;
+    readonly nan: number;
+    readonly score: Summary;
+    readonly weights: (number | FloatLiteral)[];
+    /** Mean of score times weight over the rollouts that have it. */
+    readonly contribution: number | FloatLiteral | null;
+    readonly rollouts: number;
+  }[];
+  readonly metrics: {
+    readonly name: string;
+    readonly scope: string;
+    readonly missing: number;
+    readonly nan: number;
+    readonly value: Summary;
+  }[];
+  readonly length: {
+    readonly outputTokens: Summary;
+    readonly inputTokens: Summary;
+    readonly turns: Summary;
+    readonly branches: Summary;
+    readonly outputTokensSolved: Summary;
+    readonly outputTokensUnsolved: Summary;
+    /** Pearson's correlation of output tokens with score; null where one does not vary. */
+    readonly withScore: number | FloatLiteral | null;
+  };
+  readonly truncated: { readonly yes: number; readonly no: number; readonly unknown: number };
+  readonly stops: { readonly stopCondition: string | null; readonly rollouts: number; readonly meanScore: number | FloatLiteral | null }[];
+  readonly errors: { readonly scope: string; readonly type: string; readonly count: number; readonly rollouts: number }[];
+  readonly tools: {
+    readonly name: string;
+    readonly runs: number;
+    readonly failed: number;
+    readonly rollouts: number;
+    readonly seconds: Spread;
+    readonly errors: { readonly type: string; readonly count: number }[];
+  }[];
+  readonly calls: {
+    readonly model: string | null;
+    readonly calls: number;
+    readonly failed: number;
+    readonly retries: number;
+    readonly promptTokens: number | null;
+    readonly completionTokens: number | null;
+    readonly cachedTokens: number | null;
+    readonly reasoningTokens: number | null;
+    readonly cost: number | FloatLiteral | null;
+    readonly seconds: Spread;
+    readonly secondsToFirstToken: Spread;
+    readonly tokensPerSecond: Spread;
+    readonly finishReasons: { readonly reason: string | null; readonly count: number }[];
+    readonly errors: { readonly type: string; readonly count: number }[];
+  }[];
+  readonly seconds: Summary;
+  /** As the calls reported it. */
+  readonly cost: {
+    readonly total: number | FloatLiteral | null;
+    readonly perRollout: Summary;
+    readonly perSolvedRollout: number | FloatLiteral | null;
+  };
+  readonly warnings: Warning[];
+};
+export type CheckpointsAnswer = {
+  readonly project: string;
+  readonly asOf: {
+    readonly position: string;
+    /** False for a time that some partition has not passed yet: keep the position. */
+    readonly settled: boolean;
+  };
+  readonly selection: {
+    readonly run: string;
+    readonly env?: string;
+    readonly workType?: 'train' | 'eval';
+    readonly step?: number;
+    readonly policyVersion?: number;
+  };
+  readonly method: {
+    readonly reward: string | null;
+    readonly answer: string | null;
+    readonly chooseBy: string | null;
+    readonly threshold: number;
+    readonly missing: 'excluded' | 'zero';
+    readonly over: 'tasks' | 'envs';
+    readonly confidence: number;
+    readonly resamples: number;
+    readonly seed: number;
+  };
+  readonly measure: string;
+  readonly best: number | null;
+  readonly checkpoints: {
+    readonly policyVersion: number;
+    readonly step: number | null;
+    readonly uri: string | null;
+    readonly counts: {
+      readonly rollouts: number;
+      readonly tasks: number;
+      readonly scored: number;
+      readonly nan: number;
+      readonly failed: number;
+      readonly unscored: number;
+      readonly running: number;
+      readonly superseded: number;
+      readonly missing: number;
+      readonly scoredThoughFailed: number;
+    };
+    readonly estimate: Overall;
+    /** Paired with the best over their common tasks; null for the best itself. */
+    readonly againstBest: {
+      readonly tasks: number;
+      readonly difference: number | FloatLiteral | null;
+      readonly pAdjusted: number | FloatLiteral | null;
+    } | null;
+    /** False where the paired comparison says it is worse. */
+    readonly mayBeBest: boolean;
+  }[];
+  readonly warnings: Warning[];
 };
 export type CompareAnswer = {
   readonly project: string;
@@ -92,6 +246,115 @@ export type CompareAnswer = {
     readonly settings: { readonly setting: string; readonly base: string[]; readonly other: string[] }[];
     readonly warnings: Warning[];
   }[];
+};
+export type DiffAnswer = {
+  readonly project: string;
+  readonly asOf: {
+    readonly position: string;
+    /** False for a time that some partition has not passed yet: keep the position. */
+    readonly settled: boolean;
+  };
+  readonly sameTask: boolean;
+  readonly a: {
+    readonly run: string;
+    readonly rollout: string;
+    readonly trace: string | null;
+    readonly agent: string | null;
+    readonly leaf: number | null;
+    readonly env: string | null;
+    readonly taskKey: string | null;
+    readonly taskHash: string | null;
+    readonly ok: boolean | null;
+    readonly cancelled: string | null;
+    readonly reward: number | FloatLiteral | null;
+    readonly rewards: {
+      readonly name: string;
+      readonly scope: string;
+      readonly score: number | FloatLiteral | null;
+      readonly weight: number | FloatLiteral | null;
+    }[];
+    readonly policyVersions: { readonly min: number | null; readonly max: number | null };
+    readonly size: {
+      readonly turns: number;
+      readonly branches: number;
+      readonly calls: number;
+      readonly inputTokens: number | null;
+      readonly outputTokens: number | null;
+      readonly cost: number | FloatLiteral | null;
+      readonly stopCondition: string | null;
+      readonly truncated: boolean | null;
+    };
+    readonly messages: number;
+    readonly tools: { readonly name: string; readonly runs: number; readonly failed: number }[];
+    readonly errors: { readonly type: string; readonly count: number }[];
+  };
+  readonly b: {
+    readonly run: string;
+    readonly rollout: string;
+    readonly trace: string | null;
+    readonly agent: string | null;
+    readonly leaf: number | null;
+    readonly env: string | null;
+    readonly taskKey: string | null;
+    readonly taskHash: string | null;
+    readonly ok: boolean | null;
+    readonly cancelled: string | null;
+    readonly reward: number | FloatLiteral | null;
+    readonly rewards: {
+      readonly name: string;
+      readonly scope: string;
+      readonly score: number | FloatLiteral | null;
+      readonly weight: number | FloatLiteral | null;
+    }[];
+    readonly policyVersions: { readonly min: number | null; readonly max: number | null };
+    readonly size: {
+      readonly turns: number;
+      readonly branches: number;
+      readonly calls: number;
+      readonly inputTokens: number | null;
+      readonly outputTokens: number | null;
+      readonly cost: number | FloatLiteral | null;
+      readonly stopCondition: string | null;
+      readonly truncated: boolean | null;
+    };
+    readonly messages: number;
+    readonly tools: { readonly name: string; readonly runs: number; readonly failed: number }[];
+    readonly errors: { readonly type: string; readonly count: number }[];
+  };
+  /** Messages that are the same on both paths, from their roots. */
+  readonly shared: number;
+  readonly divergence: {
+    readonly at: number;
+    readonly a: number | null;
+    readonly b: number | null;
+    readonly kind: 'role' | 'text' | 'reasoning' | 'tool calls' | 'tokens' | 'end';
+    /** First differing character; null for kinds that are no text. */
+    readonly character: number | null;
+  } | null;
+  readonly rows: {
+    readonly at: number;
+    readonly a: {
+      readonly index: number;
+      readonly role: string;
+      readonly sampled: boolean;
+      readonly text: string | null;
+      readonly reasoning: string | null;
+      readonly toolCalls: string | null;
+      /** True when texts were cut to the asked number of characters. */
+      readonly cut: boolean;
+    } | null;
+    readonly b: {
+      readonly index: number;
+      readonly role: string;
+      readonly sampled: boolean;
+      readonly text: string | null;
+      readonly reasoning: string | null;
+      readonly toolCalls: string | null;
+      /** True when texts were cut to the asked number of characters. */
+      readonly cut: boolean;
+    } | null;
+  }[];
+  readonly rowsCut: boolean;
 };
 export type Estimates = {
   readonly passAtK: Overall[];
@@ -215,6 +478,38 @@ export type Interval = {
   /** Standard error: deviation of the estimates per task over sqrt(T); null for one task. */
   readonly se: number | FloatLiteral | null;
 };
+export type JudgesAnswer = {
+  readonly project: string;
+  readonly asOf: {
+    readonly position: string;
+    /** False for a time that some partition has not passed yet: keep the position. */
+    readonly settled: boolean;
+  };
+  readonly selection: {
+    readonly run: string;
+    readonly env?: string;
+    readonly workType?: 'train' | 'eval';
+    readonly step?: number;
+    readonly policyVersion?: number;
+  };
+  readonly threshold: number;
+  readonly raters: { readonly name: string; readonly kind: string | null; readonly source: string | null; readonly scored: number }[];
+  readonly agreements: {
+    readonly first: { readonly name: string; readonly kind: string | null; readonly source: string | null };
+    readonly second: { readonly name: string; readonly kind: string | null; readonly source: string | null };
+    /** Rollouts (or traces) that both scored. */
+    readonly n: number;
+    /** At the threshold: both reach it, only the first, only the second, neither. */
+    readonly fourfold: [number, number, number, number];
+    readonly agreement: number | FloatLiteral | null;
+    readonly kappa: number | FloatLiteral | null;
+    readonly pearson: number | FloatLiteral | null;
+    readonly spearman: number | FloatLiteral | null;
+    /** Mean of second minus first. */
+    readonly bias: number | FloatLiteral | null;
+  }[];
+  readonly warnings: Warning[];
+};
 export type LineageRow = {
   readonly feed: string;
   readonly timeline: string;
@@ -284,6 +579,106 @@ export type PairedMeasure = {
   readonly tasksNeeded: number | FloatLiteral | null;
   readonly verdict: 'better' | 'worse' | 'not decided' | 'no data';
 };
+export type RunCurvesAnswer = {
+  readonly project: string;
+  readonly asOf: {
+    readonly position: string;
+    /** False for a time that some partition has not passed yet: keep the position. */
+    readonly settled: boolean;
+  };
+  readonly selection: {
+    readonly run: string;
+    readonly env?: string;
+    readonly workType?: 'train' | 'eval';
+    readonly step?: number;
+    readonly policyVersion?: number;
+  };
+  readonly by: 'step' | 'policyVersion';
+  /** Null: the sum of score times weight. */
+  readonly reward: string | null;
+  readonly threshold: number;
+  readonly all: {
+    readonly env: string | null;
+    readonly points: {
+      readonly x: number | null;
+      readonly rollouts: number;
+      readonly tasks: number;
+      readonly scored: number;
+      readonly failed: number;
+      readonly score: Summary;
+      /** Mean over tasks; low and high are its interval, clustered by task. */
+      readonly taskMean: number | FloatLiteral | null;
+      readonly low: number | FloatLiteral | null;
+      readonly high: number | FloatLiteral | null;
+      readonly solved: { readonly none: number; readonly some: number; readonly all: number; readonly unjudged: number };
+      readonly outputTokens: Summary;
+      readonly turns: Summary;
+      readonly truncated: number;
+      readonly rewards: { readonly [key: string]: number | FloatLiteral | null };
+    }[];
+    readonly trend: {
+      /** Change per unit of x. */
+      readonly slope: number | FloatLiteral | null;
+      readonly se: number | FloatLiteral | null;
+      readonly points: number;
+    };
+  }[];
+  readonly effective: {
+    readonly env: string | null;
+    readonly points: {
+      readonly x: number | null;
+      readonly rows: number;
+      readonly rollouts: number;
+      readonly traces: number;
+      readonly tokens: number | null;
+      readonly trainedTokens: number | null;
+      readonly score: Summary;
+      readonly advantage: Summary;
+      readonly staleness: Staleness;
+      readonly dropped: { readonly reason: string; readonly samples: number; readonly tokens: number | null }[];
+    }[];
+    readonly trend: {
+      /** Change per unit of x. */
+      readonly slope: number | FloatLiteral | null;
+      readonly se: number | FloatLiteral | null;
+      readonly points: number;
+    };
+  }[];
+  readonly staleness: Staleness;
+  readonly dropped: {
+    readonly feed: string;
+    readonly n: number | null;
+    readonly reason: string;
+    readonly samples: number;
+    readonly tokens: number | null;
+  }[];
+  readonly warnings: Warning[];
+};
+export type Spread = {
+  readonly n: number;
+  readonly p50: number | FloatLiteral | null;
+  readonly p90: number | FloatLiteral | null;
+  readonly p99: number | FloatLiteral | null;
+  readonly max: number | FloatLiteral | null;
+};
+export type Staleness = {
+  readonly rows: number;
+  readonly mean: number | FloatLiteral | null;
+  readonly max: number | FloatLiteral | null;
+  readonly inFlight: number | FloatLiteral | null;
+  readonly inQueue: number | FloatLiteral | null;
+};
+export type Summary = {
+  readonly n: number;
+  readonly mean: number | FloatLiteral | null;
+  readonly sd: number | FloatLiteral | null;
+  readonly min: number | FloatLiteral | null;
+  readonly p10: number | FloatLiteral | null;
+  readonly p50: number | FloatLiteral | null;
+  readonly p90: number | FloatLiteral | null;
+  readonly p99: number | FloatLiteral | null;
+  readonly max: number | FloatLiteral | null;
+};
 export type TasksAnswer = {
   readonly project: string;
   readonly asOf: {
@@ -340,6 +735,8 @@ export type TraceAnswer = {
   readonly run: string;
   readonly rollout: string;
   readonly trace: string;
+  /** The log position the answer is true of. */
+  readonly asOf: string;
   /** True while the trace has not ended. */
   readonly open: boolean;
   readonly summary: {
@@ -502,19 +899,7 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: {
-          headers: { readonly [name: string]: unknown };
-          content: {
-            'application/json': {
-              readonly project: string;
-              readonly asOf: {
-                readonly position: string;
-                /** False for a time that some partition has not passed yet: keep the position. */
-                readonly settled: boolean;
-              };
-            };
-          };
-        };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': BreakdownAnswer } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -561,19 +946,7 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: {
-          headers: { readonly [name: string]: unknown };
-          content: {
-            'application/json': {
-              readonly project: string;
-              readonly asOf: {
-                readonly position: string;
-                /** False for a time that some partition has not passed yet: keep the position. */
-                readonly settled: boolean;
-              };
-            };
-          };
-        };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': CheckpointsAnswer } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -679,19 +1052,7 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: {
-          headers: { readonly [name: string]: unknown };
-          content: {
-            'application/json': {
-              readonly project: string;
-              readonly asOf: {
-                readonly position: string;
-                /** False for a time that some partition has not passed yet: keep the position. */
-                readonly settled: boolean;
-              };
-            };
-          };
-        };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': RunCurvesAnswer } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -732,19 +1093,7 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: {
-          headers: { readonly [name: string]: unknown };
-          content: {
-            'application/json': {
-              readonly project: string;
-              readonly asOf: {
-                readonly position: string;
-                /** False for a time that some partition has not passed yet: keep the position. */
-                readonly settled: boolean;
-              };
-            };
-          };
-        };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': DiffAnswer } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -783,19 +1132,7 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: {
-          headers: { readonly [name: string]: unknown };
-          content: {
-            'application/json': {
-              readonly project: string;
-              readonly asOf: {
-                readonly position: string;
-                /** False for a time that some partition has not passed yet: keep the position. */
-                readonly settled: boolean;
-              };
-            };
-          };
-        };
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': JudgesAnswer } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -1536,7 +1873,7 @@ export type paths = {
                 readonly cached_tokens?: string | null;
                 /** reasoning tokens as reported; tokens */
                 readonly reasoning_tokens?: string | null;
-                /** cost as reported; as reported */
+                /** cost as reported; USD */
                 readonly cost?: number | FloatLiteral | null;
                 /** request sent; microseconds since 1970 UTC */
                 readonly started?: string | null;
@@ -1761,21 +2098,21 @@ export type paths = {
                 readonly env?: string;
                 /** name of the environment */
                 readonly env_name?: string | null;
-                /** different tasks */
+                /** different tasks; tasks */
                 readonly tasks?: string;
-                /** groups */
+                /** groups; groups */
                 readonly groups?: string;
-                /** rollouts seen so far */
+                /** rollouts seen so far; rollouts */
                 readonly rollouts?: string;
-                /** rollouts that have a reward */
+                /** rollouts that have a reward; rollouts */
                 readonly rewarded?: string;
                 /** mean reward of the rollouts that have one */
                 readonly reward_mean?: number | FloatLiteral | null;
-                /** rollouts with a reward of at least 1 */
+                /** rollouts with a reward of at least 1; rollouts */
                 readonly solved?: string | null;
-                /** rollouts that ended badly */
+                /** rollouts that ended badly; rollouts */
                 readonly failed?: string;
-                /** rollouts that a limit cut off */
+                /** rollouts that a limit cut off; rollouts */
                 readonly truncated?: string;
                 /** sampled tokens; tokens */
                 readonly output_tokens?: string | null;
@@ -2207,19 +2544,19 @@ export type paths = {
                 readonly task_key?: string | null;
                 /** environment id */
                 readonly env?: string | null;
-                /** number of rollouts: actual when sealed, else as announced */
+                /** number of rollouts: actual when sealed, else as announced; rollouts */
                 readonly size?: string | null;
                 /** when the group was sealed; NULL while it is open or when not known; microseconds since 1970 UTC */
                 readonly sealed?: string | null;
                 /** why it was sealed: complete, deadline or cancelled */
                 readonly reason?: string | null;
-                /** rollouts seen so far */
+                /** rollouts seen so far; rollouts */
                 readonly rollouts?: string;
                 /** mean reward of the rollouts that have one */
                 readonly reward_mean?: number | FloatLiteral | null;
                 /** standard deviation of these rewards with n - 1; exactly 0 when all are equal */
                 readonly reward_std?: number | FloatLiteral | null;
-                /** rollouts with a reward of at least 1 */
+                /** rollouts with a reward of at least 1; rollouts */
                 readonly solved?: string | null;
                 readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               }[];
@@ -2278,19 +2615,19 @@ export type paths = {
                 readonly task_key: string | null;
                 /** environment id */
                 readonly env: string | null;
-                /** number of rollouts: actual when sealed, else as announced */
+                /** number of rollouts: actual when sealed, else as announced; rollouts */
                 readonly size: string | null;
                 /** when the group was sealed; NULL while it is open or when not known; microseconds since 1970 UTC */
                 readonly sealed: string | null;
                 /** why it was sealed: complete, deadline or cancelled */
                 readonly reason: string | null;
-                /** rollouts seen so far */
+                /** rollouts seen so far; rollouts */
                 readonly rollouts: string;
                 /** mean reward of the rollouts that have one */
                 readonly reward_mean: number | FloatLiteral | null;
                 /** standard deviation of these rewards with n - 1; exactly 0 when all are equal */
                 readonly reward_std: number | FloatLiteral | null;
-                /** rollouts with a reward of at least 1 */
+                /** rollouts with a reward of at least 1; rollouts */
                 readonly solved: string | null;
                 readonly [name: `metric.${string}`]: number | FloatLiteral | null;
               };
@@ -2312,7 +2649,14 @@ export type paths = {
     /** The tokens of the nodes a row is made of */
     get: {
       parameters: {
-        query?: { readonly project?: string; readonly feed?: string; readonly timeline?: number; readonly n?: number };
+        query?: {
+          readonly project?: string;
+          readonly feed?: string;
+          readonly timeline?: number;
+          readonly n?: number;
+          /** A log position as an answer gave it (`1024.998~12`), `latest`, or a time (RFC 3339, or microseconds): the state before the first later event of each partition. Absent: everything stored. */
+          readonly asOf?: string;
+        };
         path: { readonly row: string };
         header?: { readonly [name: string]: string };
         cookie?: never;
@@ -2323,6 +2667,8 @@ export type paths = {
           headers: { readonly [name: string]: unknown };
           content: {
             'application/json': {
+              /** The log position the answer is true of. */
+              readonly asOf: string;
               readonly row: LineageRow;
               readonly nodes: { readonly node: number; readonly from: number; readonly to: number; readonly whole: boolean }[];
               readonly branchTokens: number;
@@ -2345,7 +2691,13 @@ export type paths = {
     /** The batches a step trained on */
     get: {
       parameters: {
-        query?: { readonly project?: string; readonly run?: string; readonly feed?: string };
+        query?: {
+          readonly project?: string;
+          readonly run?: string;
+          readonly feed?: string;
+          /** A log position as an answer gave it (`1024.998~12`), `latest`, or a time (RFC 3339, or microseconds): the state before the first later event of each partition. Absent: everything stored. */
+          readonly asOf?: string;
+        };
         path: { readonly step: number };
         header?: { readonly [name: string]: string };
         cookie?: never;
@@ -2356,6 +2708,8 @@ export type paths = {
           headers: { readonly [name: string]: unknown };
           content: {
             'application/json': {
+              /** The log position the answer is true of. */
+              readonly asOf: string;
               readonly batches: {
                 readonly run: string | null;
                 readonly feed: string;
@@ -2492,7 +2846,7 @@ export type paths = {
                 readonly scope?: string;
                 /** name of the metric */
                 readonly name?: string;
-                /** the value; NULL was not measured */
+                /** the value; NULL was not measured; as the metric has it */
                 readonly value?: number | FloatLiteral | null;
                 /** event id */
                 readonly id?: string;
@@ -2562,7 +2916,7 @@ export type paths = {
                 readonly scope: string;
                 /** name of the metric */
                 readonly name: string;
-                /** the value; NULL was not measured */
+                /** the value; NULL was not measured; as the metric has it */
                 readonly value: number | FloatLiteral | null;
                 /** event id */
                 readonly id: string;
@@ -3460,27 +3814,27 @@ export type paths = {
                 readonly truncated?: boolean | null;
                 /** sum of score times weight over the latest reward of each name; NULL when none was assigned or a weighted score is NULL */
                 readonly reward?: number | FloatLiteral | null;
-                /** weighted rewards that were assigned without a score; then `reward` is NULL */
+                /** weighted rewards that were assigned without a score; then `reward` is NULL; rewards */
                 readonly rewards_missing?: string;
                 /** reason when it was cancelled: stale, overload, user or superseded */
                 readonly cancelled?: string | null;
-                /** traces seen so far */
+                /** traces seen so far; traces */
                 readonly traces?: string;
                 /** tokens fed in, a shared prefix counted once; when no node carries tokens, the prompt tokens its calls reported; tokens */
                 readonly input_tokens?: string | null;
                 /** sampled tokens, each node once; when no node carries tokens, the completion tokens its calls reported; tokens */
                 readonly output_tokens?: string | null;
-                /** sampled nodes */
+                /** sampled nodes; nodes */
                 readonly turns?: string;
-                /** leaves of the graph */
+                /** leaves of the graph; branches */
                 readonly branches?: string;
-                /** nodes */
+                /** nodes; nodes */
                 readonly nodes?: string;
-                /** model calls, failed ones included */
+                /** model calls, failed ones included; calls */
                 readonly calls?: string;
-                /** sum over the calls that report a cost; as reported */
+                /** sum over the calls that report a cost; USD */
                 readonly cost?: number | FloatLiteral | null;
-                /** error events */
+                /** error events; errors */
                 readonly errors?: string;
                 /** type of the last error */
                 readonly error_type?: string | null;
@@ -3610,27 +3964,27 @@ export type paths = {
                 readonly truncated: boolean | null;
                 /** sum of score times weight over the latest reward of each name; NULL when none was assigned or a weighted score is NULL */
                 readonly reward: number | FloatLiteral | null;
-                /** weighted rewards that were assigned without a score; then `reward` is NULL */
+                /** weighted rewards that were assigned without a score; then `reward` is NULL; rewards */
                 readonly rewards_missing: string;
                 /** reason when it was cancelled: stale, overload, user or superseded */
                 readonly cancelled: string | null;
-                /** traces seen so far */
+                /** traces seen so far; traces */
                 readonly traces: string;
                 /** tokens fed in, a shared prefix counted once; when no node carries tokens, the prompt tokens its calls reported; tokens */
                 readonly input_tokens: string | null;
                 /** sampled tokens, each node once; when no node carries tokens, the completion tokens its calls reported; tokens */
                 readonly output_tokens: string | null;
-                /** sampled nodes */
+                /** sampled nodes; nodes */
                 readonly turns: string;
-                /** leaves of the graph */
+                /** leaves of the graph; branches */
                 readonly branches: string;
-                /** nodes */
+                /** nodes; nodes */
                 readonly nodes: string;
-                /** model calls, failed ones included */
+                /** model calls, failed ones included; calls */
                 readonly calls: string;
-                /** sum over the calls that report a cost; as reported */
+                /** sum over the calls that report a cost; USD */
                 readonly cost: number | FloatLiteral | null;
-                /** error events */
+                /** error events; errors */
                 readonly errors: string;
                 /** type of the last error */
                 readonly error_type: string | null;
@@ -3899,21 +4253,21 @@ export type paths = {
                 readonly env: string;
                 /** name of the environment */
                 readonly env_name: string | null;
-                /** different tasks */
+                /** different tasks; tasks */
                 readonly tasks: string;
-                /** groups */
+                /** groups; groups */
                 readonly groups: string;
-                /** rollouts seen so far */
+                /** rollouts seen so far; rollouts */
                 readonly rollouts: string;
-                /** rollouts that have a reward */
+                /** rollouts that have a reward; rollouts */
                 readonly rewarded: string;
                 /** mean reward of the rollouts that have one */
                 readonly reward_mean: number | FloatLiteral | null;
-                /** rollouts with a reward of at least 1 */
+                /** rollouts with a reward of at least 1; rollouts */
                 readonly solved: string | null;
-                /** rollouts that ended badly */
+                /** rollouts that ended badly; rollouts */
                 readonly failed: string;
-                /** rollouts that a limit cut off */
+                /** rollouts that a limit cut off; rollouts */
                 readonly truncated: string;
                 /** sampled tokens; tokens */
                 readonly output_tokens: string | null;
@@ -4141,19 +4495,19 @@ export type paths = {
                 readonly task_hash: string | null;
                 /** type of the task */
                 readonly task_type: string | null;
-                /** groups */
+                /** groups; groups */
                 readonly groups: string;
-                /** rollouts seen so far */
+                /** rollouts seen so far; rollouts */
                 readonly rollouts: string;
-                /** rollouts that have a reward */
+                /** rollouts that have a reward; rollouts */
                 readonly rewarded: string;
                 /** mean reward of the rollouts that have one */
                 readonly reward_mean: number | FloatLiteral | null;
-                /** rollouts with a reward of at least 1 */
+                /** rollouts with a reward of at least 1; rollouts */
                 readonly solved: string | null;
-                /** rollouts that ended badly */
+                /** rollouts that ended badly; rollouts */
                 readonly failed: string;
-                /** rollouts that a limit cut off */
+                /** rollouts that a limit cut off; rollouts */
                 readonly truncated: string;
                 /** sampled tokens; tokens */
                 readonly output_tokens: string | null;
@@ -4194,6 +4548,8 @@ export type paths = {
           readonly limit?: number;
           /** Length of a fragment. */
           readonly chars?: number;
+          /** A log position as an answer gave it (`1024.998~12`), `latest`, or a time (RFC 3339, or microseconds): the state before the first later event of each partition. Absent, and `latest`: everything indexed. */
+          readonly asOf?: string;
           /** `next` of the page before. */
           readonly cursor?: string;
         };
@@ -4470,19 +4826,19 @@ export type paths = {
                 readonly task_hash?: string | null;
                 /** type of the task */
                 readonly task_type?: string | null;
-                /** groups */
+                /** groups; groups */
                 readonly groups?: string;
-                /** rollouts seen so far */
+                /** rollouts seen so far; rollouts */
                 readonly rollouts?: string;
-                /** rollouts that have a reward */
+                /** rollouts that have a reward; rollouts */
                 readonly rewarded?: string;
                 /** mean reward of the rollouts that have one */
                 readonly reward_mean?: number | FloatLiteral | null;
-                /** rollouts with a reward of at least 1 */
+                /** rollouts with a reward of at least 1; rollouts */
                 readonly solved?: string | null;
-                /** rollouts that ended badly */
+                /** rollouts that ended badly; rollouts */
                 readonly failed?: string;
-                /** rollouts that a limit cut off */
+                /** rollouts that a limit cut off; rollouts */
                 readonly truncated?: string;
                 /** sampled tokens; tokens */
                 readonly output_tokens?: string | null;
@@ -4836,23 +5192,23 @@ export type paths = {
                 readonly truncated?: boolean | null;
                 /** sum of score times weight over the latest reward of each name; NULL when none was assigned or a weighted score is NULL */
                 readonly reward?: number | FloatLiteral | null;
-                /** weighted rewards that were assigned without a score; then `reward` is NULL */
+                /** weighted rewards that were assigned without a score; then `reward` is NULL; rewards */
                 readonly rewards_missing?: string;
                 /** tokens fed in, a shared prefix counted once; when no node carries tokens, the prompt tokens its calls reported; tokens */
                 readonly input_tokens?: string | null;
                 /** sampled tokens, each node once; when no node carries tokens, the completion tokens its calls reported; tokens */
                 readonly output_tokens?: string | null;
-                /** sampled nodes */
+                /** sampled nodes; nodes */
                 readonly turns?: string;
-                /** leaves of the graph */
+                /** leaves of the graph; branches */
                 readonly branches?: string;
-                /** nodes */
+                /** nodes; nodes */
                 readonly nodes?: string;
-                /** model calls, failed ones included */
+                /** model calls, failed ones included; calls */
                 readonly calls?: string;
-                /** sum over the calls that report a cost; as reported */
+                /** sum over the calls that report a cost; USD */
                 readonly cost?: number | FloatLiteral | null;
-                /** error events */
+                /** error events; errors */
                 readonly errors?: string;
                 /** type of the last error */
                 readonly error_type?: string | null;
@@ -4904,6 +5260,8 @@ export type paths = {
           readonly chars?: number;
           /** Leaf of a branch: answers its token streams instead of the graph. */
           readonly tokens?: number;
+          /** A log position as an answer gave it (`1024.998~12`), `latest`, or a time (RFC 3339, or microseconds): the state before the first later event of each partition. Absent: everything stored. */
+          readonly asOf?: string;
           /** How token streams are written. */
           readonly encoding?: 'base64' | 'arrays';
         };
@@ -4987,7 +5345,7 @@ export type paths = {
                 readonly cached_tokens: string | null;
                 /** reasoning tokens as reported; tokens */
                 readonly reasoning_tokens: string | null;
-                /** cost as reported; as reported */
+                /** cost as reported; USD */
                 readonly cost: number | FloatLiteral | null;
                 /** request sent; microseconds since 1970 UTC */
                 readonly started: string | null;
@@ -5048,6 +5406,8 @@ export type paths = {
           readonly project?: string;
           /** Needed only when several runs use the same trace id. */
           readonly run?: string;
+          /** A log position as an answer gave it (`1024.998~12`), `latest`, or a time (RFC 3339, or microseconds): the state before the first later event of each partition. Absent: everything stored. */
+          readonly asOf?: string;
           /** A node: its ancestors, what lies below it and its later siblings. */
           readonly around?: number;
           /** A node: its children; go on with `after`. */
@@ -5073,6 +5433,8 @@ export type paths = {
               readonly run: string;
               readonly rollout: string;
               readonly trace: string;
+              /** The log position the answer is true of. */
+              readonly asOf: string;
               /** Nodes of the whole trace. */
               readonly size: number;
               readonly nodes: {
@@ -5215,7 +5577,12 @@ export type paths = {
     /** The steps that trained a node */
     get: {
       parameters: {
-        query?: { readonly project?: string; readonly run?: string };
+        query?: {
+          readonly project?: string;
+          readonly run?: string;
+          /** A log position as an answer gave it (`1024.998~12`), `latest`, or a time (RFC 3339, or microseconds): the state before the first later event of each partition. Absent: everything stored. */
+          readonly asOf?: string;
+        };
         path: { readonly trace: string; readonly index: number };
         header?: { readonly [name: string]: string };
         cookie?: never;
@@ -5226,6 +5593,8 @@ export type paths = {
           headers: { readonly [name: string]: unknown };
           content: {
             'application/json': {
+              /** The log position the answer is true of. */
+              readonly asOf: string;
               readonly run: string;
               readonly rollout: string;
               readonly trace: string;
@@ -5277,6 +5646,8 @@ export type paths = {
           readonly project?: string;
           /** Needed only when several runs use the same trace id. */
           readonly run?: string;
+          /** A log position as an answer gave it (`1024.998~12`), `latest`, or a time (RFC 3339, or microseconds): the state before the first later event of each partition. Absent: everything stored. */
+          readonly asOf?: string;
           readonly from?: number;
           /** One behind the last index. */
           readonly to?: number;
@@ -5307,6 +5678,8 @@ export type paths = {
           readonly project?: string;
           /** Needed only when several runs use the same trace id. */
           readonly run?: string;
+          /** A log position as an answer gave it (`1024.998~12`), `latest`, or a time (RFC 3339, or microseconds): the state before the first later event of each partition. Absent: everything stored. */
+          readonly asOf?: string;
           /** Leaf of the branch; any node gives the path to it. */
           readonly leaf: number;
           /** First token, counted in the branch. */
@@ -5334,6 +5707,8 @@ export type paths = {
               readonly run: string;
               readonly rollout: string;
               readonly trace: string;
+              /** The log position the answer is true of. */
+              readonly asOf: string;
               readonly leaf: number;
               /** Tokens of the whole branch. */
               readonly tokens: number;
