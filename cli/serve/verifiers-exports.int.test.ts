@@ -10,6 +10,7 @@ import { systemRandom } from '../../base/random.ts';
 import { decodeCbor } from '../../events/codec/cbor-decode.ts';
 import { partitionKey } from '../../events/partition-key.ts';
 import { readEvent } from '../../events/read-event.ts';
+import { makeEvent } from '../../ingest/importers/event-maker.ts';
 import { findFiles } from '../../ingest/importers/find-files.ts';
 import { importFiles } from '../../ingest/importers/import-files.ts';
 import { isRecord, sameJson, type Json } from '../../ingest/importers/json-value.ts';
@@ -74,6 +75,16 @@ async function store(slices: readonly Uint8Array[]): Promise<void> {
   for (const [partition, some] of Map.groupBy(records, ({ key }) => partitionOf(key.toString(), log.partitions))) await log.append(partition, some);
   await world.project();
 } // prettier-ignore
+
+function rolloutOf(slice: Uint8Array): string | undefined {
+  const event = readEvent(slice);
+  return event.ok ? event.value.rollout : undefined;
+}
+
+function put(name: string, content: string): string {
+  writeFileSync(join(folder, name), content);
+  return join(folder, name);
+}
 
 async function exported(body: object): Promise<ExportStatus> {
   const begun = await app.inject({ method: 'POST', url: '/v1/exports', payload: body });
@@ -176,6 +187,29 @@ test('verifiers-v1: the sample episodes come back equal', async () => {
   const path = join(folder, 'samples.traces.jsonl');
   writeFileSync(path, EPISODES.map(([, text]) => `${text}\n`).join(''));
   await v1ComesBack(path);
+});
+
+test('verifiers-v1: what an episode has no place for is summed over the rollouts, and a rollout without a start is named', async () => {
+  const first = await eventsOf(
+    put(
+      'again.traces.jsonl',
+      EPISODES.slice(0, 2)
+        .map(([, text]) => `${text.replaceAll(/"r[12]"/g, '"r-left"').replaceAll(/"id":"([et]\d)"/g, '"id":"left-$1"')}\n`)
+        .join(''),
+    ),
+  );
+  const rollouts = [...new Set(first.map(rolloutOf))].filter((id) => id !== undefined);
+  assert.equal(rollouts.length, 2);
+  const note = (rollout: string | undefined, text: string): Uint8Array =>
+    makeEvent({ run: 'r-left', rollout }, 'note.added', text, 1_762_214_400_000_000, { label: 'odd', text }).slice;
+  const lost = makeEvent({ run: 'r-left', rollout: 'no-start' }, 'rollout.ended', '', 1_762_214_400_000_000, { ok: true }).slice;
+  await store([...first, note(rollouts[0], 'a'), note(rollouts[0], 'b'), note(rollouts[1], 'c'), lost]);
+  const status = await exported({ format: 'verifiers-v1', filter: { run: 'r-left' } });
+  assert.deepEqual(
+    [status.state, status.rows, status.report],
+    ['done', 2, { asOf: null, left: { 'note.added': 3 }, incomplete: ['no-start'] }],
+  );
+  assert.equal(documents(await fileOf(status)).length, 2);
 });
 
 test('verifiers-v1: collected episodes come back equal', { skip }, async () => {

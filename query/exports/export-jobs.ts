@@ -164,9 +164,10 @@ export class ExportJobs {
       await this.#write(job);
       job.state = 'done';
     } catch (error) {
+      // whoever reads that it failed finds nothing of it
+      await removeFiles(job).catch(() => {});
       job.state = job.stop.signal.aborted ? 'cancelled' : 'failed';
       job.error = isTapedeckError(error) ? { code: error.code, message: error.message } : { code: 'internal', message: error instanceof Error ? error.message : String(error) };
-      await removeFiles(job).catch(() => {});
     }
     job.ended = clock.nowMicros();
   } // prettier-ignore
