@@ -48,7 +48,8 @@ export class LiveFollower {
     this.messages++;
     const { changes } = JSON.parse(part.slice(part.indexOf('\ndata: ') + 7)) as { changes: readonly Change[] };
     for (const { rollouts = [] } of changes) {
-      for (const { traces = [] } of rollouts) for (const { trace, nodeRange, counts } of traces) this.#count(trace, nodeRange, counts.nodes);
+      for (const { traces = [] } of rollouts)
+        for (const { trace, nodeRange, counts } of traces) this.#count(trace, nodeRange, counts.nodes);
     }
   }
 
