@@ -184,5 +184,9 @@ test('at 64 MiB the trail is put aside, and nine old ones stay', async () => {
   assert.ok(!left.includes('audit.log.2020-01-04') && left.includes('audit.log.2020-01-05'), left.join(' '));
   assert.ok((await stat(file)).size < 1000);
   await trail.close();
-  await assert.rejects(newTrail(join(folder, 'a folder')).admin({ key: 'k', project: 'p', method: 'POST', route: '/', address: '::1' }), (error) => isTapedeckError(error, 'not_writable')); // prettier-ignore
+  const broken = newTrail(join(folder, 'a folder'));
+  await assert.rejects(broken.admin({ key: 'k', project: 'p', method: 'POST', route: '/', address: '::1' }), (error) =>
+    isTapedeckError(error, 'not_writable'),
+  );
+  await broken.close();
 });

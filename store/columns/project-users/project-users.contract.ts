@@ -100,7 +100,7 @@ export function projectUsersContract(name: string, server: Address): void {
         `DROP VIEW ${database}.runs`,
         `INSERT INTO ${target.database}.tombstones (project) VALUES ('x')`,
         `TRUNCATE TABLE ${target.database}.nodes`,
-        'SYSTEM STOP MERGES',
+        `SYSTEM STOP MERGES ${target.database}.nodes`,
         'SET readonly = 0',
       ]) {
         const code = await codeOf(users.command(sql, { database }));

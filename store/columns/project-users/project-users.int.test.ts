@@ -117,7 +117,7 @@ test('and writes nothing', async () => {
     "INSERT INTO tapedeck.tombstones (project) VALUES ('a')",
     "INSERT INTO FUNCTION file('x.csv', 'CSV', 'a String') SELECT 'x'",
     'TRUNCATE TABLE tapedeck.nodes',
-    'SYSTEM STOP MERGES',
+    'SYSTEM STOP MERGES tapedeck.nodes',
     'GRANT SELECT ON tapedeck.* TO default',
   );
   const READONLY = 164;
