@@ -172,7 +172,8 @@ async function answerQuery(asked: Asked, queryId: string, { request, response, g
     if (hello !== null) {
       const reply = replyIn('Native');
       await reply.write(hello);
-      return void (await reply.end(summaryOf(null)));
+      await reply.end(summaryOf(null));
+      return;
     }
     const runId = uuidV7(ports.clock, ports.random);
     const intervalMs = progressInterval(searchParams);
