@@ -22,8 +22,8 @@ type Operation = {
 export type ApiDocument = { readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> };
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'] as const;
-/** Questions, and what people add. Recording has the SDK, the gateway the clients of its dialects, feeds the trainers' client. */
-const TAGS = new Set(['query', 'analytics']);
+/** Questions, what operators do, replays, feeds as people look at them, and what people add. Recording has the SDK, the gateway the clients of its dialects. */
+const TAGS = new Set(['query', 'analytics', 'operations', 'replay', 'feeds']);
 const REMARKS = new Set(['/v1/notes', '/v1/rewards']);
 
 const HEAD = `/* oxlint-disable eslint/max-lines */

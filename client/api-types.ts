@@ -11,6 +11,54 @@ type Conditions<Field extends string, Operator extends string> = {
 /** Conditions on named rewards and metrics, such as `reward.correct[ge]`. */
 type NamedConditions<Prefix extends string> = { readonly [Name in `${Prefix}.${string}`]?: Scalar | readonly Scalar[] };
 
+export type AuditReport = {
+  readonly ok: boolean;
+  readonly lag: number;
+  readonly partitions: {
+    readonly topic: 'events' | 'feeds';
+    readonly partition: number;
+    readonly first: number;
+    readonly end: number;
+    /** Offset up to which the store has everything (exclusive). */
+    readonly stored: number;
+    readonly lag: number;
+    readonly gaps: number;
+    readonly byStatus: {
+      readonly stored: number;
+      readonly duplicate: number;
+      readonly conflict: number;
+      readonly dead: number;
+      readonly deleted: number;
+    };
+    /** Offset beyond `stored` that a block which will be done again was written for. */
+    readonly unfinishedBeyond: number | null;
+  }[];
+  /** Ends whose counts differ from what is stored; the first 100. */
+  readonly mismatches: { readonly kind: 'trace' | 'rollout'; readonly id: string; readonly said: string; readonly stored: string }[];
+  readonly mismatchCount: number;
+  readonly problems: string[];
+  /** Null where the projector runs in another process. */
+  readonly projector: ProjectorState | null;
+};
+export type BatchCounts = {
+  readonly rows: number;
+  readonly rollouts: number;
+  readonly groups: number;
+  readonly tokens: number;
+  readonly longestRow: number;
+  readonly N_rl: number;
+  readonly N_ce: number;
+  readonly N_ref_kl: number;
+  readonly left: { readonly [key: string]: { readonly rows: number; readonly tokens: number } };
+  readonly leftByLength: number[];
+};
+export type BehindReport = {
+  /** Events of the log that are in no table yet. */
+  readonly notStored: number;
+  readonly partitions: { readonly topic: 'events' | 'feeds'; readonly partition: number; readonly end: number; readonly stored: number }[];
+  /** Null where the projector runs in another process. */
+  readonly projector: ProjectorState | null;
+};
 export type BranchTokens = {
   readonly project: string;
   readonly run: string;
@@ -128,6 +176,27 @@ export type BreakdownAnswer = {
   };
   readonly warnings: Warning[];
 };
+export type Cancellation = {
+  readonly sequence: number;
+  readonly run: string;
+  readonly rollout: string;
+  readonly reason: string;
+  /** microseconds since 1970 UTC */
+  readonly time: number;
+};
+export type Capacity = {
+  /** Rollouts that may be started now; null: no limit. */
+  readonly capacity: number | null;
+  /** (maxOffPolicySteps + 1) x B; null: no limit. */
+  readonly limit: number | null;
+  readonly rolloutsPerBatch: number;
+  readonly queued: number;
+  readonly running: number;
+  /** Not counted as running: silent for longer than rolloutExpirySeconds. */
+  readonly silent: number;
+  /** What would raise it. */
+  readonly frees: string[];
+};
 export type CheckpointsAnswer = {
   readonly project: string;
   readonly asOf: {
@@ -183,6 +252,10 @@ export type CheckpointsAnswer = {
   }[];
   readonly warnings: Warning[];
 };
+export type CompactLine =
+  | { readonly table: string; readonly bytesBefore: number; readonly bytesAfter: number }
+  | { readonly done: true }
+  | { readonly error: { readonly code: string; readonly message: string } };
 export type CompareAnswer = {
   readonly project: string;
   readonly asOf: {
@@ -246,6 +319,20 @@ export type CompareAnswer = {
     readonly settings: { readonly setting: string; readonly base: string[]; readonly other: string[] }[];
     readonly warnings: Warning[];
   }[];
+};
+export type DeadLetter = {
+  /** As the store numbers it: those of the feeds topic from 32768 on. */
+  readonly partition: number;
+  readonly offset: number;
+  readonly reason: string;
+  readonly message: string;
+  readonly id: string | null;
+  readonly type: string;
+  readonly project: string;
+  readonly run: string;
+  readonly rollout: string;
+  readonly trace: string;
+  readonly bytes: number;
 };
 export type DiffAnswer = {
   readonly project: string;
@@ -356,6 +443,7 @@ export type DiffAnswer = {
   }[];
   readonly rowsCut: boolean;
 };
+export type End = { readonly end: true; readonly n: number; readonly committed: number };
 export type Estimates = {
   readonly passAtK: Overall[];
   readonly passHatK: Overall[];
@@ -453,6 +541,95 @@ export type ExportStatus = {
 export type Failure = {
   readonly error: { readonly code: string; readonly message: string; readonly details?: { readonly [key: string]: unknown } };
 };
+export type Feed = {
+  readonly feed: string;
+  readonly project: string;
+  readonly specHash: string;
+  /** microseconds since 1970 UTC */
+  readonly created: number;
+  /** A rewind starts the next one; null while the feed is being opened. */
+  readonly timeline: number | null;
+  /** Batches that were committed. */
+  readonly committed: number | null;
+  /** Batches that were cut. */
+  readonly cut: number | null;
+  readonly deleted: boolean;
+  /** Why it cannot be served now; null when it can. */
+  readonly problem: string | null;
+  /** As created, with its defaults; docs/feed.md. */
+  readonly spec: { readonly [key: string]: unknown };
+};
+export type FeedStatus = {
+  readonly feed: string;
+  readonly project: string;
+  readonly timeline: number;
+  readonly committed: number;
+  readonly cut: number;
+  readonly ended: boolean;
+  readonly deleted: boolean;
+  readonly trouble: string | null;
+  readonly lease: {
+    readonly token: number;
+    readonly holder: string;
+    readonly n: number;
+    readonly batchId: string;
+    readonly planId: string;
+    readonly plan: { readonly world: number; readonly maxTokens: number; readonly padToMultiple: number } | null;
+    /** microseconds since 1970 UTC */
+    readonly since: number;
+    /** microseconds since 1970 UTC */
+    readonly expires: number;
+    readonly event: string;
+  } | null;
+  /** What the next batch waits for. */
+  readonly next: Pending | null;
+  /** What lies in the pool. */
+  readonly depth: { readonly groups: number; readonly rollouts: number; readonly rows: number; readonly tokens: number };
+  readonly groups: {
+    readonly open: number;
+    readonly sealed: number;
+    readonly scoring: number;
+    readonly ready: number;
+    readonly cut: number;
+  };
+  readonly oldestWaiting: {
+    readonly group: string;
+    readonly run: string;
+    readonly state: 'open' | 'sealed' | 'scoring' | 'ready' | 'cut' | 'failed';
+    /** microseconds since 1970 UTC */
+    readonly since: number;
+    readonly waitsFor: string[];
+    /** microseconds since 1970 UTC */
+    readonly deadline: number;
+  } | null;
+  /** Staleness in the next batch, and how many groups of the pool would have it. */
+  readonly staleness: [number, number][];
+  readonly frontier: { readonly positions: number[]; readonly behind: number; readonly caughtUp: boolean; readonly paused: boolean };
+  readonly policyVersion: number | null;
+  /** Optimizer steps whose weights were not published yet. */
+  readonly publishLag: number | null;
+  readonly checkpoints: {
+    readonly n: number;
+    readonly batchId: string;
+    readonly timeline: number;
+    readonly uri: string | null;
+    /** microseconds since 1970 UTC */
+    readonly time: number;
+  }[];
+  readonly rewinds: { readonly timeline: number; readonly to: number }[];
+  readonly skippedRollouts: { readonly work: number; readonly unlabelled: number; readonly env: number };
+  readonly left: { readonly [key: string]: { readonly rollouts: number; readonly tokens: number } };
+  /** What was left out: entry i counts lengths from 2^(i-1) up to, not including, 2^i. */
+  readonly leftByLength: number[];
+  readonly failedGroups: { readonly [key: string]: number };
+  readonly silentProducers: {
+    readonly producer: string | null;
+    readonly run: string;
+    readonly rollouts: number;
+    /** microseconds since 1970 UTC */
+    readonly lastHeard: number;
+  }[];
+};
 export type Histogram =
   | {
       readonly kind: 'numbers';
@@ -510,6 +687,41 @@ export type JudgesAnswer = {
   }[];
   readonly warnings: Warning[];
 };
+export type Lease = {
+  readonly n: number;
+  readonly step: number;
+  readonly batchId: string;
+  readonly timeline: number;
+  readonly holder: string;
+  /** fencing token */
+  readonly token: number;
+  /** microseconds since 1970 UTC */
+  readonly expires: number;
+  readonly planId: string;
+  readonly plan: {
+    /** data-parallel ranks */
+    readonly world: number;
+    /** tokens of one micro-batch, padding included; must hold the longest row */
+    readonly maxTokens: number;
+    /** each micro-batch has a multiple of this many tokens (context parallelism, kernels) */
+    readonly padToMultiple: number;
+    /** a row of n tokens costs linear * n + quadratic * n * n; only ratios count */
+    readonly cost: {
+      /** cost of one token in the layers that do not look back */
+      readonly linear: number;
+      /** cost of one pair of tokens in attention */
+      readonly quadratic: number;
+    };
+  };
+  /** On every rank. */
+  readonly microBatches: number;
+  readonly paddingTokens: number;
+  /** How much more than the mean the dearest rank costs, as a share. */
+  readonly imbalance: number;
+  readonly counts: BatchCounts | null;
+  readonly policyVersion: number | null;
+  readonly algorithm: string | null;
+};
 export type LineageRow = {
   readonly feed: string;
   readonly timeline: string;
@@ -531,6 +743,65 @@ export type LineageRow = {
   readonly policyVersionMin: string | null;
   readonly policyVersionMax: string | null;
   readonly staleness: number | FloatLiteral | null;
+};
+export type Manifest = {
+  readonly feed: string;
+  readonly project: string;
+  readonly timeline: number;
+  readonly n: number;
+  readonly batchId: string;
+  readonly previousId: string | null;
+  readonly specHash: string;
+  readonly algorithm: string;
+  readonly policyVersion: number | null;
+  readonly sourcePositions: [number, number][];
+  /** microseconds since 1970 UTC */
+  readonly cut: number;
+  readonly committed: boolean;
+  readonly counts: BatchCounts;
+  readonly statistics: { readonly [key: string]: unknown };
+  readonly groups: string[];
+  readonly rows: {
+    readonly rowId: string;
+    readonly run: string | null;
+    readonly rollout: string;
+    readonly trace: string;
+    readonly leaf: number;
+    readonly group: string;
+    readonly env: string;
+    readonly taskKey: string | null;
+    readonly agent: string;
+    readonly status: string;
+    readonly seqLen: number;
+    readonly advantage: number | 'per token' | null;
+    readonly temperature: number | 'per token' | null;
+    readonly reward: number | null;
+    readonly policyVersionMin: number | null;
+    readonly policyVersionMax: number | null;
+    readonly staleness: number | null;
+    /** Partition and offset of its last event that counts. */
+    readonly logOffset: [number, number];
+    readonly nodes: number[];
+    readonly multimodal: boolean;
+    /** Tokens in each component of the loss. */
+    readonly members: { readonly rl: number; readonly ce: number; readonly refKl: number };
+    readonly hasReference: boolean;
+    readonly contentHash: string;
+    readonly signalHash: string;
+    /** Sums of the weights; null: the stream is absent. */
+    readonly weights: { readonly rl: number | null; readonly ce: number | null; readonly refKl: number | null };
+  }[];
+  readonly excluded: {
+    readonly run: string | null;
+    readonly group: string;
+    readonly rollout: string | null;
+    readonly trace: string | null;
+    readonly leaf: number | null;
+    readonly reason: string;
+    readonly message: string | null;
+    readonly staleness: number | null;
+    readonly length: number | null;
+  }[];
 };
 export type Overall = {
   readonly measure: string;
@@ -579,6 +850,63 @@ export type PairedMeasure = {
   readonly tasksNeeded: number | FloatLiteral | null;
   readonly verdict: 'better' | 'worse' | 'not decided' | 'no data';
 };
+export type Pending = {
+  readonly n: number;
+  /** A sentence: what the batch waits for. */
+  readonly waitsFor: string;
+  readonly kind: 'commit' | 'groups' | 'catching_up' | 'stragglers' | 'other_feed' | 'end';
+  /** How much of the size is there; null where that is not the question. */
+  readonly have: number | null;
+  readonly need: number | null;
+  readonly unit: 'rollouts' | 'groups' | 'tokens';
+  /** microseconds since 1970 UTC */
+  readonly since: number;
+  /** Events of the log that are not read yet. */
+  readonly behind: number;
+  readonly silentProducers: {
+    readonly producer: string | null;
+    readonly run: string;
+    readonly rollouts: number;
+    /** microseconds since 1970 UTC */
+    readonly lastHeard: number;
+  }[];
+};
+export type ProjectorState = {
+  readonly phase: 'starting' | 'idle' | 'projecting' | 'waiting' | 'stopped';
+  readonly waitingFor: string | null;
+  readonly sinceMicros: number;
+  readonly positions: number[];
+  readonly ends: number[];
+  readonly lagEvents: number;
+  readonly lagSeconds: number;
+  readonly blocks: number;
+  readonly events: number;
+  readonly lastBlock: { readonly events: number; readonly bytes: number; readonly ms: number } | null;
+  readonly byStatus: {
+    readonly stored: number;
+    readonly duplicate: number;
+    readonly conflict: number;
+    readonly dead: number;
+    readonly deleted: number;
+  };
+};
+export type RebuildLine =
+  | { readonly phase: 'building'; readonly events: number; readonly of: number }
+  | {
+      readonly phase: 'comparing';
+      readonly compared: {
+        readonly project: string;
+        readonly view: string;
+        readonly rows: number;
+        readonly rebuiltRows: number;
+        readonly equal: boolean;
+        /** A row that only one side has, when they differ. */
+        readonly difference: { readonly only: 'live' | 'rebuilt'; readonly row: string } | null;
+      };
+    }
+  | { readonly phase: 'result'; readonly equal: boolean | null; readonly views: number; readonly different: number }
+  | { readonly done: true }
+  | { readonly error: { readonly code: string; readonly message: string } };
 export type RunCurvesAnswer = {
   readonly project: string;
   readonly asOf: {
@@ -1248,6 +1576,24 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
+  '/v1/audit': {
+    /** Prove that what was accepted is stored */
+    get: {
+      parameters: { query?: never; path?: never; header?: { readonly [name: string]: string }; cookie?: never };
+      requestBody?: never;
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': AuditReport } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/v1/batch_rows': {
     /** List batch_rows */
     get: {
@@ -1710,6 +2056,24 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
+  '/v1/behind': {
+    /** How many events are not stored yet */
+    get: {
+      parameters: { query?: never; path?: never; header?: { readonly [name: string]: string }; cookie?: never };
+      requestBody?: never;
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': BehindReport } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/v1/calls': {
     /** List calls */
     get: {
@@ -1929,6 +2293,24 @@ export type paths = {
     patch?: never;
     trace?: never;
   };
+  '/v1/compact': {
+    /** Give back disk space */
+    post: {
+      parameters: { query?: never; path?: never; header?: { readonly [name: string]: string }; cookie?: never };
+      requestBody?: never;
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/x-ndjson': CompactLine } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    get?: never;
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/v1/curves': {
     /** Curves as envelopes */
     get: {
@@ -2004,6 +2386,96 @@ export type paths = {
                 readonly minusInfinity: number[];
               }[];
               readonly series: { readonly found: number; readonly shown: number };
+            };
+          };
+        };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/dead-letters': {
+    /** List dead letters */
+    get: {
+      parameters: {
+        query?: { readonly limit?: number; readonly partition?: number; readonly after?: number };
+        path?: never;
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': { readonly letters: DeadLetter[] } } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/dead-letters/retry': {
+    /** Append dead letters to the log again */
+    post: {
+      parameters: { query?: never; path?: never; header?: { readonly [name: string]: string }; cookie?: never };
+      requestBody: {
+        content: {
+          'application/json': { readonly all: true } | { readonly positions: { readonly partition: number; readonly offset: number }[] };
+        };
+      };
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': { readonly retried: number } } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    get?: never;
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/dead-letters/{partition}/{offset}': {
+    /** Show one dead letter with its bytes */
+    get: {
+      parameters: {
+        query?: never;
+        path: { readonly partition: number; readonly offset: number };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: {
+            'application/json': {
+              /** As the store numbers it: those of the feeds topic from 32768 on. */
+              readonly partition: number;
+              readonly offset: number;
+              readonly reason: string;
+              readonly message: string;
+              readonly id: string | null;
+              readonly type: string;
+              readonly project: string;
+              readonly run: string;
+              readonly rollout: string;
+              readonly trace: string;
+              readonly bytes: number;
+              /** base64 */
+              readonly raw: string;
+              /** The record as JSON text; null where it cannot be read at all. */
+              readonly json: string | null;
             };
           };
         };
@@ -2459,6 +2931,794 @@ export type paths = {
       requestBody?: never;
       responses: {
         200: { headers: { readonly [name: string]: unknown }; content: { 'application/octet-stream': Blob } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds': {
+    /** Create a feed */
+    post: {
+      parameters: { query?: never; path?: never; header?: { readonly [name: string]: string }; cookie?: never };
+      requestBody: {
+        content: {
+          'application/json': {
+            /** name of the feed, never given away again */
+            readonly feed: string;
+            readonly project?: string;
+            /** what it trains on; docs/feed.md */
+            readonly spec: {
+              /** by env */
+              readonly envs?: {
+                readonly [key: string]: {
+                  /** who generated: the policy, or a frozen model by name, which has no version and never goes stale */
+                  readonly source?: 'policy' | { readonly frozen: string };
+                  /** the algorithm and its parameters */
+                  readonly score?: { readonly algorithm: string; readonly params?: { readonly [key: string]: unknown } };
+                  readonly groups?: {
+                    /** leave a group out whose rewards are all equal */
+                    readonly zeroVariance?: boolean;
+                    /** leave a group out whose mean reward is below min or above max */
+                    readonly difficulty?: { readonly min?: number | null; readonly max?: number | null } | null;
+                    /** the reward that both read, unshaped; null = the total */
+                    readonly on?: string | null;
+                  };
+                  /** rows outside are left out, their traces stay in the baseline */
+                  readonly rows?: {
+                    readonly minTokens?: number | null;
+                    readonly maxTokens?: number | null;
+                    readonly minSampledTokens?: number | null;
+                  };
+                  /** errored traces: no member, or in the baseline with reward 0 */
+                  readonly failed?: 'exclude' | 'zero';
+                  /** truncated traces: trained; in the baseline without a row; no member */
+                  readonly truncated?: 'train' | 'drop' | 'exclude';
+                  /** nodes whose stream broke: read by what follows, or trained too */
+                  readonly partial?: 'context' | 'train';
+                  /** rewards from comparing the members of a group, asked for before it is ready, in this order */
+                  readonly groupRewards?: (
+                    | {
+                        readonly kind: 'pairwise';
+                        /** name of the reward */
+                        readonly name: string;
+                        /** its weight in the reward of a trace */
+                        readonly weight?: number;
+                        /** only traces of this agent are compared; null = all */
+                        readonly agent?: string | null;
+                        /** name of the judge's upstream in the server's configuration */
+                        readonly upstream: string;
+                        /** its name there; null = the only one it serves */
+                        readonly model?: string | null;
+                        /** the message to the judge */
+                        readonly template?: string;
+                        /** what it sees of a trace: the last answer, or everything after the prompt */
+                        readonly show?: 'answer' | 'transcript';
+                        /** tokens the judge may answer with */
+                        readonly maxTokens?: number;
+                      }
+                    | {
+                        readonly kind: 'ranking';
+                        /** name of the reward */
+                        readonly name: string;
+                        /** its weight in the reward of a trace */
+                        readonly weight?: number;
+                        /** only traces of this agent are compared; null = all */
+                        readonly agent?: string | null;
+                        /** name of the judge's upstream in the server's configuration */
+                        readonly upstream: string;
+                        /** its name there; null = the only one it serves */
+                        readonly model?: string | null;
+                        /** the message to the judge */
+                        readonly template?: string;
+                        /** what it sees of a trace: the last answer, or everything after the prompt */
+                        readonly show?: 'answer' | 'transcript';
+                        /** tokens the judge may answer with */
+                        readonly maxTokens?: number;
+                      }
+                    | {
+                        readonly kind: 'conciseness';
+                        /** name of the reward */
+                        readonly name: string;
+                        /** its weight in the reward of a trace */
+                        readonly weight?: number;
+                        /** only traces of this agent are compared; null = all */
+                        readonly agent?: string | null;
+                        /** reward of the shortest correct member */
+                        readonly bonus: number;
+                        /** correct = at least this */
+                        readonly threshold: number;
+                        /** the reward that says what is correct; null = the total */
+                        readonly on?: string | null;
+                      }
+                  )[];
+                  /** which leaves give rows: all, or only the last */
+                  readonly branches?: 'all' | 'final';
+                };
+              };
+              /** all envs not named: default grpo where none is named, else null, which leaves their groups out */
+              readonly others?: {
+                /** who generated: the policy, or a frozen model by name, which has no version and never goes stale */
+                readonly source?: 'policy' | { readonly frozen: string };
+                /** the algorithm and its parameters */
+                readonly score?: { readonly algorithm: string; readonly params?: { readonly [key: string]: unknown } };
+                readonly groups?: {
+                  /** leave a group out whose rewards are all equal */
+                  readonly zeroVariance?: boolean;
+                  /** leave a group out whose mean reward is below min or above max */
+                  readonly difficulty?: { readonly min?: number | null; readonly max?: number | null } | null;
+                  /** the reward that both read, unshaped; null = the total */
+                  readonly on?: string | null;
+                };
+                /** rows outside are left out, their traces stay in the baseline */
+                readonly rows?: {
+                  readonly minTokens?: number | null;
+                  readonly maxTokens?: number | null;
+                  readonly minSampledTokens?: number | null;
+                };
+                /** errored traces: no member, or in the baseline with reward 0 */
+                readonly failed?: 'exclude' | 'zero';
+                /** truncated traces: trained; in the baseline without a row; no member */
+                readonly truncated?: 'train' | 'drop' | 'exclude';
+                /** nodes whose stream broke: read by what follows, or trained too */
+                readonly partial?: 'context' | 'train';
+                /** rewards from comparing the members of a group, asked for before it is ready, in this order */
+                readonly groupRewards?: (
+                  | {
+                      readonly kind: 'pairwise';
+                      /** name of the reward */
+                      readonly name: string;
+                      /** its weight in the reward of a trace */
+                      readonly weight?: number;
+                      /** only traces of this agent are compared; null = all */
+                      readonly agent?: string | null;
+                      /** name of the judge's upstream in the server's configuration */
+                      readonly upstream: string;
+                      /** its name there; null = the only one it serves */
+                      readonly model?: string | null;
+                      /** the message to the judge */
+                      readonly template?: string;
+                      /** what it sees of a trace: the last answer, or everything after the prompt */
+                      readonly show?: 'answer' | 'transcript';
+                      /** tokens the judge may answer with */
+                      readonly maxTokens?: number;
+                    }
+                  | {
+                      readonly kind: 'ranking';
+                      /** name of the reward */
+                      readonly name: string;
+                      /** its weight in the reward of a trace */
+                      readonly weight?: number;
+                      /** only traces of this agent are compared; null = all */
+                      readonly agent?: string | null;
+                      /** name of the judge's upstream in the server's configuration */
+                      readonly upstream: string;
+                      /** its name there; null = the only one it serves */
+                      readonly model?: string | null;
+                      /** the message to the judge */
+                      readonly template?: string;
+                      /** what it sees of a trace: the last answer, or everything after the prompt */
+                      readonly show?: 'answer' | 'transcript';
+                      /** tokens the judge may answer with */
+                      readonly maxTokens?: number;
+                    }
+                  | {
+                      readonly kind: 'conciseness';
+                      /** name of the reward */
+                      readonly name: string;
+                      /** its weight in the reward of a trace */
+                      readonly weight?: number;
+                      /** only traces of this agent are compared; null = all */
+                      readonly agent?: string | null;
+                      /** reward of the shortest correct member */
+                      readonly bonus: number;
+                      /** correct = at least this */
+                      readonly threshold: number;
+                      /** the reward that says what is correct; null = the total */
+                      readonly on?: string | null;
+                    }
+                )[];
+                /** which leaves give rows: all, or only the last */
+                readonly branches?: 'all' | 'final';
+              } | null;
+              /** default: what the algorithms are defined with, else token_mean */
+              readonly reduction?:
+                { readonly name: 'token_mean' | 'seq_mean' | 'prompt_mean' } | { readonly name: 'seq_sum_norm'; readonly horizon: number };
+              /** tokens a row may have */
+              readonly maxRowTokens: number;
+              /** longer rows: left out, cut, or the group fails */
+              readonly overLength?: 'drop' | 'truncate' | 'error';
+              /** token ids that stand for images or other media */
+              readonly placeholderIds?: number[];
+              /** tokens without credit leave the loss, rows without tokens are not shipped */
+              readonly dropZeroAdvantage?: boolean;
+              readonly staleness?: {
+                /** null = any age */
+                readonly maxOffPolicySteps?: number | null;
+                readonly strategy?: 'drop' | 'wait' | 'withhold' | 'mask';
+              };
+              /** runs it reads; null = all runs of the project */
+              readonly runs?: string[] | null;
+              /** which rollouts enter, by work.type */
+              readonly work?: 'train' | 'eval' | 'any';
+              /** what a rollout without work.type counts as */
+              readonly unlabelled?: 'skip' | 'train' | 'eval';
+              /** whole groups enter until this is reached; groups counts those that ship rows */
+              readonly batch: { readonly by: 'rollouts' | 'groups' | 'tokens'; readonly size: number };
+              readonly group?: {
+                /** size of groups that declare none; null = group.sealed or the deadline closes them */
+                readonly size?: number | null;
+                /** a group with fewer usable rollouts fails */
+                readonly minSize?: number;
+                /** more rollouts than size: those that ended first, or all */
+                readonly redundant?: 'first' | 'all';
+                /** after the feed first saw the group, in time that the feed ran: what is there counts */
+                readonly deadlineSeconds?: number;
+                /** after the members were fixed: what is scored counts */
+                readonly scoringDeadlineSeconds?: number;
+                /** at that deadline: leave unscored rollouts out, or give the group up */
+                readonly unscored?: 'exclude' | 'fail';
+                /** rewards a rollout must have to be scored; none = any reward */
+                readonly requiredRewards?: string[];
+              };
+              /** how many batches may be cut beyond the last commit */
+              readonly cutAhead?: number;
+              /** so many batches are cut at once, against the same weights */
+              readonly stepsPerCut?: number;
+              /** how many batches may hold one group */
+              readonly maxTimesTrained?: number;
+              /** at the end of the runs, what is left makes a last, smaller batch */
+              readonly flush?: boolean;
+              /** for the order of rows in a plan */
+              readonly seed?: number;
+              /** where in the events log it starts to read */
+              readonly from?: 'beginning' | 'now' | { readonly positions: number[] };
+              /** as:<feed> = the same groups in the same batches as that feed */
+              readonly membership?: string;
+              /** latest = rewards as the log has them when the feed is created */
+              readonly rewardsAsOf?: 'cut' | 'latest';
+              /** a rollout silent for so long no longer counts as running */
+              readonly rolloutExpirySeconds?: number;
+              /** committed batches whose groups stay at hand for a rewind with recut */
+              readonly keepBatches?: number;
+              /** newest checkpoints whose batches stay on disk */
+              readonly keepCheckpoints?: number;
+            };
+          };
+        };
+      };
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Feed } };
+        201: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Feed } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    }; /** List the feeds of a project */
+    get: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path?: never;
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: {
+            'application/json': {
+              readonly feeds: {
+                readonly feed: string;
+                readonly project: string;
+                readonly specHash: string;
+                /** microseconds since 1970 UTC */
+                readonly created: number;
+                /** A rewind starts the next one; null while the feed is being opened. */
+                readonly timeline: number | null;
+                /** Batches that were committed. */
+                readonly committed: number | null;
+                /** Batches that were cut. */
+                readonly cut: number | null;
+                readonly deleted: boolean;
+                /** Why it cannot be served now; null when it can. */
+                readonly problem: string | null;
+              }[];
+            };
+          };
+        };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}': {
+    /** Read a feed and its spec */
+    get: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Feed } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    }; /** End a feed for good */
+    delete: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+          readonly reason?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: { 'application/json': { readonly feed: string; readonly deleted: true } };
+        };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/batches/{n}': {
+    /** Read a rank's slice of a batch as an Arrow stream */
+    get: {
+      parameters: {
+        query: {
+          /** tenant */
+          readonly project?: string;
+          /** data-parallel rank */
+          readonly rank: number;
+          /** data-parallel ranks */
+          readonly world: number;
+          /** tokens of one micro-batch; needed unless the batch is leased */
+          readonly maxTokens?: number;
+          readonly padToMultiple?: number;
+          /** cost of one token */
+          readonly linear?: number;
+          /** cost of one pair of tokens */
+          readonly quadratic?: number;
+          /** extra columns, comma separated */
+          readonly columns?: string;
+          /** seconds to wait, at most 60 */
+          readonly wait?: number;
+        };
+        path: { readonly feed: string; readonly n: number };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: { 'application/json': End; 'application/vnd.apache.arrow.stream': Blob };
+        };
+        202: {
+          headers: { readonly [name: string]: unknown };
+          content: { 'application/json': { readonly pending: Pending | { readonly waitsFor: string } } };
+        };
+        304: { headers: { readonly [name: string]: unknown }; content: { 'application/json': unknown } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/batches/{n}/manifest': {
+    /** Read what a batch holds and what it left out */
+    get: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+          /** seconds to wait, at most 60 */
+          readonly wait?: number;
+        };
+        path: { readonly feed: string; readonly n: number };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Manifest | End } };
+        202: {
+          headers: { readonly [name: string]: unknown };
+          content: { 'application/json': { readonly pending: Pending | { readonly waitsFor: string } } };
+        };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/cancellations': {
+    /** Rollouts that runners should stop, as server-sent events */
+    get: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'text/event-stream': Cancellation } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/capacity': {
+    /** How many rollouts producers may start */
+    get: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+          /** seconds to wait, at most 60 */
+          readonly wait?: number;
+          /** waits until so many rollouts may be started */
+          readonly atLeast?: number;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Capacity } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/checkpoints': {
+    /** Mark a checkpoint that can be resumed */
+    post: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody: {
+        content: {
+          'application/json': {
+            /** number of the batch */
+            readonly n: number;
+            readonly batchId: string;
+            readonly uri?: string | null;
+          };
+        };
+      };
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': { readonly marked: true } } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    get?: never;
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/commits': {
+    /** Commit a batch after its optimizer step */
+    post: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody: {
+        content: {
+          'application/json': {
+            /** number of the batch */
+            readonly n: number;
+            readonly batchId: string;
+            /** fencing token of the lease */
+            readonly token: number;
+            readonly step?: number | null;
+            /** loss, grad norm …: recorded as trainer.stepped */
+            readonly metrics?: { readonly [key: string]: unknown } | null;
+            /** a checkpoint of this step was written too */
+            readonly checkpoint?: { readonly uri?: string | null } | null;
+            /** run of trainer.stepped; needed where the feed has not exactly one */
+            readonly run?: string | null;
+          };
+        };
+      };
+      responses: {
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: {
+            'application/json': {
+              readonly committed: number;
+              readonly batchId: string;
+              readonly timeline: number;
+              /** Whether it was committed before. */
+              readonly repeated: boolean;
+            };
+          };
+        };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    get?: never;
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/leases': {
+    /** Lease the next batch for a step */
+    post: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody: {
+        content: {
+          'application/json': {
+            /** who trains; the same name again takes over from itself */
+            readonly holder: string;
+            /** the optimizer step it is for; batch n trains step n */
+            readonly step: number;
+            /** data-parallel ranks */
+            readonly world: number;
+            /** tokens of one micro-batch, padding included; must hold the longest row */
+            readonly maxTokens: number;
+            /** each micro-batch has a multiple of this many tokens (context parallelism, kernels) */
+            readonly padToMultiple?: number;
+            /** a row of n tokens costs linear * n + quadratic * n * n; only ratios count */
+            readonly cost?: {
+              /** cost of one token in the layers that do not look back */
+              readonly linear?: number;
+              /** cost of one pair of tokens in attention */
+              readonly quadratic?: number;
+            };
+            /** how long others are kept away */
+            readonly ttlSeconds?: number;
+            /** keeps the lease of this token alive; null = a new lease */
+            readonly token?: number | null;
+            readonly wait?: number;
+          };
+        };
+      };
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Lease | End } };
+        202: {
+          headers: { readonly [name: string]: unknown };
+          content: { 'application/json': { readonly pending: Pending | { readonly waitsFor: string } } };
+        };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    get?: never;
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/policy': {
+    /** Say that new weights can be sampled from */
+    post: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody: {
+        content: {
+          'application/json': {
+            /** weights after optimizer step n */
+            readonly version: number;
+            readonly step?: number | null;
+            readonly uri?: string | null;
+            readonly trainer?: string | null;
+            readonly run?: string | null;
+          };
+        };
+      };
+      responses: {
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: { 'application/json': { readonly version: number; readonly timeline: number } };
+        };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    get?: never;
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/release': {
+    /** Give a lease back */
+    post: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody: {
+        content: {
+          'application/json': {
+            /** fencing token of the lease */
+            readonly token: number;
+            readonly reason?: string | null;
+          };
+        };
+      };
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': { readonly released: true } } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    get?: never;
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/resume': {
+    /** Go on from a checkpoint */
+    post: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody: {
+        content: {
+          'application/json': {
+            /** who trains; the same name again takes over from itself */
+            readonly holder: string;
+            /** what the checkpoint you loaded holds; null = none */
+            readonly checkpoint?: {
+              readonly timeline?: number | null;
+              readonly n: number;
+              readonly batchId?: string | null;
+              /** of step n, in case its commit was lost: recorded as trainer.stepped unless they are already */
+              readonly metrics?: { readonly [key: string]: unknown } | null;
+            } | null;
+            /** after a rewind: the same batches again (default), or their groups back into the pool */
+            readonly mode?: 'replay' | 'recut' | null;
+            /** begin anew without a checkpoint */
+            readonly restart?: boolean;
+            /** run of trainer.stepped; needed where the feed has not exactly one */
+            readonly run?: string | null;
+          };
+        };
+      };
+      responses: {
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: {
+            'application/json': {
+              readonly timeline: number;
+              readonly next: number;
+              readonly batchId: string | null;
+              readonly rewound: boolean;
+              /** Whether the commit of the checkpoint had been lost and was made up for. */
+              readonly madeUp: boolean;
+            };
+          };
+        };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    get?: never;
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/feeds/{feed}/status': {
+    /** Where a feed stands */
+    get: {
+      parameters: {
+        query?: {
+          /** tenant */
+          readonly project?: string;
+        };
+        path: { readonly feed: string };
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/json': FeedStatus } };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };
@@ -3363,6 +4623,78 @@ export type paths = {
               readonly markers?: { readonly total: string; readonly step: string; readonly cursors: string[] };
               readonly histograms?: { readonly [key: string]: Histogram };
             };
+          };
+        };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/rebuild': {
+    /** Build every table again from the log */
+    post: {
+      parameters: { query?: never; path?: never; header?: { readonly [name: string]: string }; cookie?: never };
+      requestBody: { content: { 'application/json': { readonly check?: boolean } } };
+      responses: {
+        200: { headers: { readonly [name: string]: unknown }; content: { 'application/x-ndjson': RebuildLine } };
+        default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
+      };
+    };
+    get?: never;
+    put?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/v1/replay/events': {
+    /** Deliver recorded events again, with their timing */
+    get: {
+      parameters: {
+        query?: {
+          readonly project?: string;
+          readonly run?: string;
+          readonly rollout?: string;
+          readonly from?: number;
+          readonly to?: number;
+          readonly format?: 'cbor' | 'ndjson' | 'sse';
+          readonly speed?: number;
+          readonly maxPauseMs?: number;
+          readonly after?: string;
+        };
+        path?: never;
+        header?: { readonly [name: string]: string };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: {
+            'application/x-ndjson': {
+              readonly v: 1;
+              readonly id: string;
+              readonly type: string;
+              readonly project?: string;
+              readonly time: number;
+              readonly data: { readonly [key: string]: unknown };
+            };
+            'text/event-stream': {
+              readonly v: 1;
+              readonly id: string;
+              readonly type: string;
+              readonly project?: string;
+              readonly time: number;
+              readonly data: { readonly [key: string]: unknown };
+            };
+            'application/cbor-seq': Blob;
           };
         };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };

@@ -97,17 +97,7 @@ export function startProjector(
   };
   const running = keepRunning();
 
-  const end = async (how: 'end' | 'rest'): Promise<Exit> => {
-    const last = child;
-    if (last === null) return [null, null];
-    const gone = new AbortController();
-    if (how === 'rest') last.send('rest' satisfies ProjectorOrder);
-    else last.kill('SIGTERM');
-    clock.sleep(GRACE_MS[how], gone.signal).then(() => last.kill('SIGKILL'), () => {}); // prettier-ignore
-    const exited = await ended;
-    gone.abort();
-    return exited;
-  };
+  const end = async (how: 'end' | 'rest'): Promise<Exit> => (child === null ? [null, null] : endOf(child, how, ended, clock));
 
   return {
     state: () => state,
@@ -138,6 +128,17 @@ export function startProjector(
       await running;
     },
   };
+}
+
+/** Asks the process to end, and ends it where it takes too long. */
+async function endOf(child: ChildProcess, how: 'end' | 'rest', ended: Promise<Exit>, clock: Clock): Promise<Exit> {
+  const gone = new AbortController();
+  if (how === 'rest') child.send('rest' satisfies ProjectorOrder);
+  else child.kill('SIGTERM');
+  clock.sleep(GRACE_MS[how], gone.signal).then(() => child.kill('SIGKILL'), () => {}); // prettier-ignore
+  const exited = await ended;
+  gone.abort();
+  return exited;
 }
 
 function aborted(signal: AbortSignal): Promise<false> {
