@@ -2930,7 +2930,16 @@ export type paths = {
       };
       requestBody?: never;
       responses: {
-        200: { headers: { readonly [name: string]: unknown }; content: { 'application/octet-stream': Blob } };
+        200: {
+          headers: { readonly [name: string]: unknown };
+          content: {
+            'application/vnd.apache.arrow.stream': Blob;
+            'application/vnd.apache.parquet': Blob;
+            'application/x-ndjson': Blob;
+            'application/jsonl': Blob;
+            'application/json': Blob;
+          };
+        };
         default: { headers: { readonly [name: string]: unknown }; content: { 'application/json': Failure } };
       };
     };

@@ -201,7 +201,7 @@ test('verifiers-v1: what an episode has no place for is summed over the rollouts
   const rollouts = [...new Set(first.map(rolloutOf))].filter((id) => id !== undefined);
   assert.equal(rollouts.length, 2);
   const note = (rollout: string | undefined, text: string): Uint8Array =>
-    makeEvent({ run: 'r-left', rollout }, 'note.added', text, 1_762_214_400_000_000, { label: 'odd', text }).slice;
+    makeEvent({ run: 'r-left', rollout }, 'note.added', text, 1_762_214_400_000_000, { scope: 'rollout', label: 'odd', text }).slice;
   const lost = makeEvent({ run: 'r-left', rollout: 'no-start' }, 'rollout.ended', '', 1_762_214_400_000_000, { ok: true }).slice;
   await store([...first, note(rollouts[0], 'a'), note(rollouts[0], 'b'), note(rollouts[1], 'c'), lost]);
   const status = await exported({ format: 'verifiers-v1', filter: { run: 'r-left' } });

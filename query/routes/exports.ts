@@ -67,7 +67,8 @@ export const exportRoutes: FastifyPluginAsync<ExportRoutesOptions> = async (app,
       return {};
     }),
   );
-  const file = answerForms('The file, in the media type of its format', { 'application/octet-stream': null });
+  const types = [...formats.map(({ mediaType }) => mediaType), 'application/json'];
+  const file = answerForms('The file, in the media type of its format; one beside it is JSON', Object.fromEntries(types.map((type) => [type, null])));
   const fileSchema = { ...one('get_export_file', 'The file of an export, or one beside it; Range resumes it', file), querystring: json(fileQuery) };
   app.get('/v1/exports/:id/file', { schema: fileSchema, ...RAW }, (request, reply) => {
     try {
