@@ -12,7 +12,7 @@ import { SKELETON_FLAGS } from './skeleton.ts';
 let world: TestWorld;
 let app: FastifyInstance;
 
-const ids = { run: 'run-1', rollout: 'r/1', trace: 't?1' };
+const ids = { run: "run'1/?", rollout: 'r/1 %', trace: 't?1/\\"#\'💥' };
 const u32 = (...values: number[]): object => PackedArray.of(Uint32Array.from(values));
 const u8 = (...values: number[]): object => PackedArray.of(Uint8Array.from(values));
 const f32 = (...values: number[]): object => PackedArray.of(Float32Array.from(values));
