@@ -5,6 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { seededRandom } from '../../base/random.ts';
 import { TapedeckError } from '../../base/errors.ts';
+import { DEFAULT_PROJECT } from '../../events/envelope.ts';
+import { producerKey } from '../../ingest/accept-sequence.ts';
 import { openEdge, type Edge, type Stored } from '../../ingest/http/edge-under-test.ts';
 import { temporaryFolder } from '../server.ts';
 import { assertReconciled, nameOf, openQueueUnderTest, type QueueUnderTest } from './queue-under-test.ts';
@@ -21,6 +23,8 @@ after(async () => {
   await edge.close();
   folder.remove();
 });
+
+const keyOf = ({ delivery }: QueueUnderTest): string => producerKey({ project: DEFAULT_PROJECT, id: delivery.producer.id });
 
 type Numbered = { readonly name: string; readonly producer: string; readonly seq: number; readonly partition: number; readonly id: string };
 
@@ -140,7 +144,7 @@ test('a server that forgot the numbers of refused events is helped over them, wi
   recordAll(queue, 'forgot-', 4, new Set([2, 3]));
   await queue.delivery.flush(10_000);
   // what a restart leaves: the numbers in the log
-  edge.producers.commit(queue.delivery.producer.id, { epoch: 0, certain: 0, next: 2 });
+  edge.producers.commit(keyOf(queue), { epoch: 0, certain: 0, next: 2 });
   queue.record('forgot-late');
   await queue.delivery.flush(10_000);
   const stored = await storedOf('forgot-');
@@ -153,7 +157,7 @@ test('a server that knows less than that gets a new producer from there on; noth
   const queue = openQueueUnderTest({ url: edge.url, seed: 3 });
   recordAll(queue, 'less-', 5);
   await queue.delivery.flush(10_000);
-  edge.producers.commit(queue.delivery.producer.id, { epoch: 0, certain: 0, next: 0 });
+  edge.producers.commit(keyOf(queue), { epoch: 0, certain: 0, next: 0 });
   queue.record('less-6');
   queue.record('less-7');
   await queue.delivery.flush(10_000);
@@ -173,7 +177,7 @@ test('fenced by a newer epoch, it goes on under a new producer, and says so', as
   const queue = openQueueUnderTest({ url: edge.url, seed: 4 });
   recordAll(queue, 'fenced-', 5);
   await queue.delivery.flush(10_000);
-  edge.producers.commit(queue.delivery.producer.id, { epoch: 1, certain: 0, next: 0 });
+  edge.producers.commit(keyOf(queue), { epoch: 1, certain: 0, next: 0 });
   recordAll(queue, 'fenced-again-', 5);
   await queue.delivery.flush(10_000);
   assert.equal(once(await storedOf('fenced-')).length, 10);
