@@ -216,7 +216,7 @@ const ANSWERS = {
 
 test('every question about a run has an answer of its schema, whatever is odd about the run', async () => {
   const odd = 'o\'dd/run?#% \\ "ü💥';
-  await writeRun(odd, { 'a/?': [1, 0], "b'": [NaN, Infinity] });
+  await writeRun(odd, { 'a/?': [1, 0], "b'": [NaN, Infinity], b: [1, 0] });
   for (const run of ['nulls', 'nothing', 'single', 'gaps', 'named', 'train', odd]) {
     for (const [path, schema] of Object.entries(ANSWERS)) {
       const body = await good<object>(`${path}?run=${encodeURIComponent(run)}`);

@@ -149,8 +149,8 @@ test('runs, latest and history, feeds and lineage read as documented', async () 
   assert.deepEqual(await one("SELECT value FROM metrics WHERE name = 'tps'"), { value: 'inf' });
   assert.deepEqual(await one('SELECT uri FROM policies'), { uri: 's3://w/5b' });
   assert.deepEqual(await view.rows('SELECT n, batch_id, algorithm, policy_version, committed IS NULL AS open, step, abandoned FROM batches ORDER BY n'), [
-    { n: '1', batch_id: 'batch-1', algorithm: 'grpo', policy_version: '4', open: 0, step: '1', abandoned: 0 },
-    { n: '2', batch_id: 'batch-2', algorithm: 'grpo', policy_version: null, open: 1, step: null, abandoned: 1 },
+    { n: '1', batch_id: 'batch-1', algorithm: 'grpo', policy_version: '4', open: 0, step: '1', abandoned: false },
+    { n: '2', batch_id: 'batch-2', algorithm: 'grpo', policy_version: null, open: 1, step: null, abandoned: true },
   ]);
   assert.deepEqual(await view.rows('SELECT node, result_node, error_type FROM tools ORDER BY node'), [{ node: 1, result_node: 2, error_type: 'ToolsetError' }, { node: null, result_node: null, error_type: null }]);
   assert.deepEqual(await one("SELECT run, rollout FROM ids WHERE id = 'trace-2'"), { run: 'run-1', rollout: 'rollout-2' });

@@ -103,7 +103,7 @@ function batchRowsOf(source: ViewSource): string {
     `${first('batch_id', 'batch.cut')} AS batch_id, ${first('algorithm', 'batch.cut')} AS algorithm, ${first('policy_version', 'batch.cut')} AS policy_version, ` +
     `${firstTime('batch.cut')} AS cut, ${firstTime('batch.committed')} AS committed, ${first('step', 'batch.committed')} AS step, ` +
     `argMaxIf(t.plan_id, t._offset, t.type = 'batch.leased' AND t.plan_id IS NOT NULL) AS plan_id, ` +
-    `arrayExists(x -> x.1 > timeline AND x.2 < n, any(r.rewinds)) AS abandoned, argMinIf(t.data, t._offset, t.type = 'batch.cut') AS data ` +
+    `toBool(arrayExists(x -> x.1 > timeline AND x.2 < n, any(r.rewinds))) AS abandoned, argMinIf(t.data, t._offset, t.type = 'batch.cut') AS data ` +
     `FROM (SELECT project, run, feed, timeline, n, type, batch_id, algorithm, policy_version, step, plan_id, data, time, _offset FROM ${db}feed_events FINAL WHERE project = ${project} AND type LIKE 'batch.%'${before(source)}) AS t ` +
     `LEFT JOIN ${rewinds} AS r ON t.feed = r.feed GROUP BY t.project, t.feed, t.timeline, t.n)`
   );
