@@ -57,7 +57,13 @@ describe(`gateway over a broker that is killed, seed ${SEED}`, { skip }, () => {
     engine = await startFakeEngine({ seed: SEED, pace: { tokenMs: 4 } });
     gateway = await startGatewayServer(
       { vllm: vllmUpstream(engine) },
-      { TAPEDECK_LOG: 'kafka', TAPEDECK_KAFKA_BROKERS: cluster.brokers.join(','), TAPEDECK_KAFKA_TOPIC_PREFIX: 'gateway' },
+      {
+        TAPEDECK_LOG: 'kafka',
+        TAPEDECK_KAFKA_BROKERS: cluster.brokers.join(','),
+        TAPEDECK_KAFKA_TOPIC_PREFIX: 'gateway',
+        TAPEDECK_KAFKA_REPLICATION: '1',
+        TAPEDECK_KAFKA_MIN_ISR: '1',
+      },
     );
     harnesses = Array.from({ length: HARNESSES }, (_, n) => harness(n));
   });

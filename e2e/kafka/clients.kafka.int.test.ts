@@ -86,6 +86,14 @@ describe('Kafka clients', { skip: missing ?? false }, () => {
       });
     }
 
+    test(`${client} says that a topic needs more brokers than there are`, { timeout: 60_000 }, async () => {
+      await assert.rejects(open(client, `thrice-${client}`, { openPatienceMs: 300, replication: 3 }), (error) => {
+        assert.ok(isTapedeckError(error, 'log_unavailable'));
+        assert.match(error.message, /3 replicas.*TAPEDECK_KAFKA_REPLICATION/);
+        return true;
+      });
+    });
+
     test(`${client} refuses a topic that would lose data, and skips control batches`, { timeout: 60_000 }, async () => {
       const topic = `foreign-${client}`;
       await foreignTopic(cluster.brokers, topic);

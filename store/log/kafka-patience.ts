@@ -35,6 +35,7 @@ export async function patiently<T>(waitingFor: string, patience: Patience, reque
   } catch (cause) {
     if (isAnswer(cause)) throw cause;
     if (signal.aborted) throw new TapedeckError('aborted', `aborted while waiting for ${waitingFor}`, { cause });
+    if (isTapedeckError(cause, 'log_unavailable')) throw cause;
     throw new TapedeckError('log_unavailable', `Kafka does not answer: waited for ${waitingFor}`, { cause });
   }
 }

@@ -83,3 +83,9 @@ function keptLongEnough(found: number, wanted: number): Rule {
   const ok = found === -1 || (wanted !== -1 && found >= wanted);
   return { found: String(found), needed: wanted === -1 ? '-1' : `-1 or >= ${wanted}`, ok };
 }
+
+/** More brokers may be on their way, so this is waited for like brokers that do not answer; whoever gives up says it. */
+export function tooFewBrokers({ topic, replication }: TopicSpec, cause: unknown): TapedeckError {
+  const message = `topic ${topic} cannot have ${replication} replicas: the cluster has fewer brokers. Start more, or set TAPEDECK_KAFKA_REPLICATION (and TAPEDECK_KAFKA_MIN_ISR)`;
+  return new TapedeckError('log_unavailable', message, { cause });
+}

@@ -15,6 +15,7 @@ import type { StoredRecord } from './event-log.ts';
 import { createFreeList } from './free-list.ts';
 import type { FetchedPart, KafkaClient, KafkaConnection, TopicSpec } from './kafka-client.ts';
 import { firstWithRecords, LONGEST_POLL_MS } from './kafka-fetched.ts';
+import { tooFewBrokers } from './kafka-topic.ts';
 
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, logLevel } = kafkajs;
 const CONNECT_TIMEOUT_MS = 3000;
@@ -219,16 +220,10 @@ async function ensureTopic(kafka: Kafka, spec: TopicSpec) {
   await admin.connect();
   try {
     if (!(await admin.listTopics()).includes(topic)) {
-      await admin.createTopics({
-        waitForLeaders: false,
-        topics: [
-          {
-            topic,
-            numPartitions: spec.partitions,
-            replicationFactor: spec.replication,
-            configEntries: Object.entries(spec.configs).map(([name, value]) => ({ name, value })),
-          },
-        ],
+      const configEntries = Object.entries(spec.configs).map(([name, value]) => ({ name, value }));
+      const wanted = { topic, numPartitions: spec.partitions, replicationFactor: spec.replication, configEntries };
+      await admin.createTopics({ waitForLeaders: false, topics: [wanted] }).catch((error: unknown) => {
+        throw hasType(error, 'INVALID_REPLICATION_FACTOR') ? tooFewBrokers(spec, error) : error;
       });
     }
     const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
@@ -252,11 +247,11 @@ function asBuffer(bytes: Uint8Array): Buffer {
 }
 
 /** Whether the error, or one that caused it, is a protocol error of one of these types. */
+/** Whether the error, what caused it, or one of several it stands for is of one of these types. */
 function hasType(error: unknown, ...types: string[]): boolean {
-  for (let link = error; link instanceof Error; link = link.cause) {
-    if (types.includes((link as { type?: string }).type ?? '')) return true;
-  }
-  return false;
+  if (!(error instanceof Error)) return false;
+  const { type = '', errors = [] } = error as { type?: string; errors?: readonly unknown[] };
+  return types.includes(type) || [error.cause, ...errors].some((inner) => hasType(inner, ...types));
 }
 
 function tooLarge(cause: unknown): TapedeckError {

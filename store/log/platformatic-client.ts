@@ -7,6 +7,7 @@ import type { StoredRecord } from './event-log.ts';
 import { createFreeList } from './free-list.ts';
 import type { FetchedPart, KafkaClient, KafkaConnection, TopicDescription, TopicSpec } from './kafka-client.ts';
 import { firstWithRecords, LONGEST_POLL_MS } from './kafka-fetched.ts';
+import { tooFewBrokers } from './kafka-topic.ts';
 
 const CONNECT_TIMEOUT_MS = 3000;
 /** A produce request is retried until the caller's deadline closes the client: idempotence makes that safe within one client. */
@@ -203,6 +204,7 @@ async function ensureTopic(base: AdminOptions, spec: TopicSpec): Promise<TopicDe
           configs: Object.entries(spec.configs).map(([name, value]) => ({ name, value })),
         })
         .catch((error: unknown) => {
+          if (hasApiError(error, 'INVALID_REPLICATION_FACTOR')) throw tooFewBrokers(spec, error);
           if (!hasApiError(error, 'TOPIC_ALREADY_EXISTS')) throw error;
         });
     }
