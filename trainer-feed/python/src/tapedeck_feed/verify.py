@@ -52,7 +52,7 @@ class _Server:
         """Of all ranks: of one rank, or under the plan that the batch is leased with."""
         longest = max((row["seqLen"] for row in manifest["rows"]), default=1)
         try:
-            return self._slices(n, 1, {"maxTokens": longest})
+            return self._slices(n, 1, {"maxTokens": longest, "padToMultiple": 1})
         except FeedError as error:
             if error.code != "plan_mismatch" or "plan" not in error.details:
                 raise
