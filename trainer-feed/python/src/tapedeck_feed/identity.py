@@ -14,6 +14,7 @@ PLANNER_VERSION = 1
 def batch_id_of(manifest: Mapping[str, Any]) -> str:
     """sha256, hexadecimal, of the batch that a manifest describes. KeyError, TypeError, ValueError or struct.error for what is no manifest."""
     counts = manifest["counts"]
+    _digest(manifest["batchId"])
     return _hexadecimal(
         [
             _text("tapedeck batch 1"),
