@@ -45,6 +45,8 @@ async function fill(store: ColumnStore): Promise<void> {
     await insert('node_payloads', 'tool_call_ids, tool_call_names, tool_call_arguments, text, token_ids, mask, logprobs, _streams', `${calls}, ${text}, ${ids}, ${mask}, ${logprobs}, 5`, name, count, parent, at * nodes);
     await store.command(`INSERT INTO ids (project, kind, id, run, rollout, _partition, _offset) VALUES ('default', 'trace', '${name}', 'run-1', 'o-${name}', 0, ${at})`);
   }
+  // the end of the log: what lies before it counts
+  await store.command(`INSERT INTO log_index (status, type, id, project, run, time, bytes, _partition, _offset) VALUES ('stored', 'node.appended', generateUUIDv4(), 'default', 'run-1', now64(6), 900, 0, ${traces.length * nodes})`);
 } // prettier-ignore
 
 const median = (times: readonly number[]): number => times.toSorted((a, b) => a - b)[times.length >> 1] ?? NaN;

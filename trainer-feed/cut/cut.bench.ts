@@ -2,8 +2,9 @@
  * Speed of a cut: the decision over 100,000 rows (grpo, and reinforce_pp with batch statistics), and tokens of rows written and hashed per second. Nodes are views into a few
  * large buffers, as they are over the row file. Times are those of the main thread, medians of the rounds.
  *
- *   node trainer-feed/cut/cut.bench.ts [rounds]
+ *   npm run bench -- cut [--rounds 5]
  */
+import { parseArgs } from 'node:util';
 import type { NodeTokens, ReadyGroup } from '../groups/ready-group.ts';
 import { decide } from './cut.ts';
 import { materialise } from './materialise.ts';
@@ -13,7 +14,7 @@ import { createSlab } from './slab.ts';
 
 const GROUPS = 12_500;
 const SIZE = 8;
-const rounds = Number(process.argv[2] ?? 5);
+const rounds = Number(parseArgs({ options: { rounds: { type: 'string', default: '5' } } }).values.rounds);
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] as number;
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
