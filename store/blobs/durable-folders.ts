@@ -46,8 +46,10 @@ export function fanoutBelow(root: string): Fanout {
       await makeOne(folder);
     },
     async settle(folder) {
-      if (settled.has(folder)) return syncFolder(folder);
-      await Promise.all([folder, dirname(folder), root].map(syncFolder));
+      await syncFolder(folder);
+      if (settled.has(folder)) return;
+      await syncFolder(dirname(folder));
+      await syncFolder(root);
       settled.add(folder);
     },
   };
