@@ -222,4 +222,22 @@ describe('a feed over a real log', () => {
     assert.equal(linkOf((feeds.engine('f').fold as never as { decisions: never }).decisions, 1)?.timeline, 3);
     assert.deepEqual(feeds.troubles, []);
   });
+
+  test('rewinds to what was let go, again and again: each folds the feed anew, also one that has forgotten since it was folded anew', async () => {
+    const feeds = await start();
+    await feeds.append(world({ seed: 5, groups: 24, size: 4, partitions: 3 }).flat());
+    await feeds.directory.create(NAME, { ...SPEC, keepBatches: 1, keepCheckpoints: 1 });
+    const first = await train(feeds, 1);
+    for (let round = 1; round <= 3; round++) {
+      for (let n = 2; n <= 6; n++) await train(feeds, n);
+      await feeds.until('f', ({ fold }) => fold?.decisions.chain.some(({ n, forgotten }) => n > 1 && forgotten));
+      const checkpoint = { timeline: null, n: 1, batchId: first };
+      const back = await resumeFeed({ holder: 'trainer', checkpoint, mode: 'recut', restart: false }, feeds.requester('f'));
+      assert.deepEqual([back.rewound, back.next, back.timeline], [true, 2, round]);
+    }
+    for (let n = 2; n <= 6; n++) await train(feeds, n);
+    const rollouts = feeds.engine('f').fold?.decisions.chain.map(({ batchId }) => batchId) ?? [];
+    assert.equal(new Set(rollouts).size, rollouts.length);
+    assert.deepEqual(feeds.troubles, []);
+  });
 });

@@ -193,9 +193,15 @@ export class FeedEngine {
     }
   }
 
-  /** Whether what is wanted was let go. What is wanted and only not read yet will come. */
+  /**
+   * Whether what is wanted was let go. What is wanted and only not read yet will come. What a rewind wants was looked for and is gone, whatever this fold promised at its
+   * beginning: the promise is about the log as it was then, and a fold that has read beyond that forgets as ever.
+   */
   #mustBeginAnew({ fold, forgetsNothingAbove }: FeedFiles): boolean {
-    if (fold.rebuildAbove !== null) this.#wanted = Math.min(fold.rebuildAbove, this.#wanted ?? Infinity);
+    if (fold.rebuildAbove !== null) {
+      this.#wanted = Math.min(fold.rebuildAbove, this.#wanted ?? Infinity);
+      return true;
+    }
     if (this.#wanted !== null && forgetsNothingAbove > this.#wanted) return true;
     this.#wanted = null;
     return false;
