@@ -46,10 +46,8 @@ export function fanoutBelow(root: string): Fanout {
       await makeOne(folder);
     },
     async settle(folder) {
-      await syncFolder(folder);
-      if (settled.has(folder)) return;
-      await syncFolder(dirname(folder));
-      await syncFolder(root);
+      if (settled.has(folder)) return syncFolder(folder);
+      await Promise.all([folder, dirname(folder), root].map(syncFolder));
       settled.add(folder);
     },
   };

@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto';
 import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { decodeRowList, encodeRowList, type ListedRow, type RowTokens } from '../../events/row-list.ts';
 import { makeDurable } from '../../store/blobs/durable-folders.ts';
 import type { Row, RowStatus } from '../cut/row.ts';
@@ -13,6 +13,8 @@ import { listedRow } from './cut-batch.ts';
 export type BatchName = { readonly n: number; readonly batchId: string };
 
 export type BatchRows = {
+  /** Rows of a batch that is about to be cut: in memory, until `keep` forgets it. */
+  readonly hold: (batch: BatchName, rows: readonly Row[]) => void;
   /** Rows of a batch that was just cut. Durable on this machine when it resolves. */
   readonly put: (batch: BatchName, rows: readonly Row[]) => Promise<void>;
   /** null = neither in memory nor on disk. */
@@ -24,11 +26,19 @@ export type BatchRows = {
 export async function openBatchRows(directory: string): Promise<BatchRows> {
   await makeDurable(directory);
   const memory = new Map<string, readonly Row[]>();
+  /** On their way to the disk. */
+  const writing = new Map<string, Promise<void>>();
   const nameOf = ({ n, batchId }: BatchName): string => `${String(n).padStart(10, '0')}-${batchId.slice(0, 32)}.batch`;
   return {
-    put: async (batch, rows) => {
-      memory.set(nameOf(batch), rows);
-      await writeRows(join(directory, nameOf(batch)), rows);
+    hold: (batch, rows) => void memory.set(nameOf(batch), rows),
+    put: (batch, rows) => {
+      const name = nameOf(batch);
+      memory.set(name, rows);
+      const known = writing.get(name);
+      if (known !== undefined) return known;
+      const write = writeRows(join(directory, name), rows).finally(() => writing.delete(name));
+      writing.set(name, write);
+      return write;
     },
     get: async (batch) => {
       const known = memory.get(nameOf(batch));
@@ -42,7 +52,9 @@ export async function openBatchRows(directory: string): Promise<BatchRows> {
       const inUse = new Set(names.slice(0, inMemory));
       for (const name of memory.keys()) if (!inUse.has(name)) memory.delete(name);
       const wanted = new Set(names);
-      for (const file of await readdir(directory)) if (!wanted.has(file)) await rm(join(directory, file), { force: true });
+      for (const file of await readdir(directory)) {
+        if (!wanted.has(file) && !writing.has(basename(file, '.part'))) await rm(join(directory, file), { force: true });
+      }
     },
   };
 }

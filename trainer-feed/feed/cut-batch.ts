@@ -1,15 +1,19 @@
 /** Carries a cut out: rows from the chosen groups, their lists into the blob store, and the decision to append. Nothing counts before the decision was read back. */
 import { setImmediate } from 'node:timers/promises';
+import { TapedeckError } from '../../base/errors.ts';
 import { encodeExcludedList, encodeRowList, EXCLUDED_LIST_TYPE, ROW_LIST_TYPE, type ListedRow } from '../../events/row-list.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
+import type { EventLog } from '../../store/log/event-log.ts';
 import { cutPrepared, type Cut } from '../cut/cut.ts';
 import type { PreparedGroup } from '../cut/prepare-group.ts';
 import type { Row } from '../cut/row.ts';
 import { lengthClass } from './apply-decision.ts';
-import { linkOf, type BatchCounts, type GroupRecord } from './decision-state.ts';
+import { linkOf, type BatchCounts, type ChainLink, type GroupRecord } from './decision-state.ts';
 import type { Draft } from './draft.ts';
+import type { FeedFold } from './fold.ts';
 import { prepared, type CutterContext } from './next-cut.ts';
 import { policyVersionOf } from './policy-version.ts';
+import { feedEventOf } from './read-topics.ts';
 
 /** A batch as cut; `draft` is null when nothing of it can be trained: then the groups are to be given up. */
 export type CutBatch = { readonly rows: readonly Row[]; readonly draft: Draft | null; readonly batchId: string };
@@ -69,6 +73,22 @@ export async function cutBatch(
     },
   };
   return { rows: cut.rows, draft, batchId: cut.batchId };
+}
+
+/** The same batch once more, on the timeline that replays it; its rows are at hand already. Throws `log_corrupt` when the log has no such batch. */
+export async function cutAgain(
+  { n, offset }: ChainLink,
+  { fold, feeds, partition }: { readonly fold: FeedFold; readonly feeds: EventLog; readonly partition: number },
+  signal: AbortSignal,
+): Promise<CutBatch & { readonly draft: Draft }> {
+  const { feed, project, timeline } = fold.decisions;
+  const [record] = (await feeds.read(partition, offset, { maxBytes: 1, signal })).records;
+  const event = record === undefined || record.offset !== offset ? null : feedEventOf(record.value, project);
+  if (event?.type !== 'batch.cut')
+    throw new TapedeckError('log_corrupt', `the log of feed ${feed} has no batch ${n} at ${offset}, where its state says there is one`);
+  const { batchId } = event.data;
+  const data = { ...event.data, timeline };
+  return { rows: [], batchId, draft: { type: 'batch.cut', run: event.run, key: [event.data.n, batchId], data } };
 }
 
 /** The row as it is listed: without token ids and log-probabilities, which are in the log. */

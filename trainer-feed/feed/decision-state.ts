@@ -209,3 +209,11 @@ export function linkOf(state: DecisionState, n: number): ChainLink | undefined {
 export function forgottenUpTo(state: DecisionState): number {
   return Math.max(0, state.committed - state.keepBatches);
 }
+
+/** Batches whose rows may still be asked for, those first that will be asked for next. */
+export function batchesInUse(state: DecisionState, keepCheckpoints: number): ChainLink[] {
+  const { chain, committed, checkpoints, replay } = state;
+  const resumable = checkpoints.slice(-keepCheckpoints)[0]?.n ?? committed;
+  const from = Math.min(forgottenUpTo(state), resumable);
+  return [...chain.slice(committed), ...replay, ...chain.slice(from, committed).toReversed()];
+}

@@ -18,9 +18,11 @@ import type { RolloutFacts } from '../groups/rollout-facts.ts';
 import type { ScoringUpstreams } from '../scoring/upstream.ts';
 import type { Verdict } from './apply-decision.ts';
 import type { BatchName } from './batch-rows.ts';
+import { Behind } from './behind.ts';
 import { newCancellations, type Cancellations } from './cancellations.ts';
-import { cutBatch } from './cut-batch.ts';
-import { forgottenUpTo, lastCut, type BatchRecord } from './decision-state.ts';
+import { Checkpointer } from './checkpointer.ts';
+import { cutAgain, cutBatch } from './cut-batch.ts';
+import { batchesInUse, lastCut, type BatchRecord } from './decision-state.ts';
 import { draftId, recordOf, type Draft } from './draft.ts';
 import type { FeedFold } from './fold.ts';
 import { failDraft, groupDecisions, newGroupNotes, nextDeadline, type GroupNotes } from './group-decisions.ts';
@@ -28,7 +30,7 @@ import { nextCut, noteYields, type CutterContext, type CutWait, type Yields } fr
 import type { GivenGroup } from './other-feed.ts';
 import { FeedScoring } from './feed-scoring.ts';
 import { openFeedFiles, type FeedFiles, type FeedOrigin } from './open-feed.ts';
-import { feedEventOf, readDecisions, readFacts } from './read-topics.ts';
+import { readDecisions, readFacts } from './read-topics.ts';
 import { regatherRows } from './regather-rows.ts';
 import { externalizeLists } from './resolve-lists.ts';
 import { staleRollouts } from './stale-rollouts.ts';
@@ -99,14 +101,17 @@ export class FeedEngine {
   #keptFor = '';
   #givenBatch: Given | null = null;
   readonly #scoring: FeedScoring;
-  #checkpointAt = 0;
-  #checkpointOf = '';
+  /** Rows of the last batch are on their way to the disk. */
+  readonly #storing = new Behind();
+  readonly #checkpoints: Checkpointer;
 
   constructor(origin: FeedOrigin, ports: FeedPorts, limits: FeedLimits = FEED_LIMITS) {
     this.origin = origin;
     this.#ports = ports;
     this.#limits = limits;
     this.#scoring = new FeedScoring(origin, ports, () => this.#kick.resolve());
+    const written = (): void => ports.reached('feed-checkpoint');
+    this.#checkpoints = new Checkpointer({ clock: ports.clock, everyMs: limits.checkpointMs, written });
   }
 
   /** The state, or null while it is being opened (`trouble` says why). It must not be changed, and not be kept over an await. */
@@ -182,8 +187,11 @@ export class FeedEngine {
     this.#trouble = null;
     try {
       while (!signal.aborted && !this.#mustBeginAnew(files)) await this.#pass(files, signal);
-      if (signal.aborted && this.#wanted === null) await this.#checkpoint(files, true);
+      await this.#storing.settled();
+      await (signal.aborted && this.#wanted === null ? this.#checkpoints.write(files) : this.#checkpoints.settled());
     } catch (error) {
+      // nothing may write to the feed's folder any more
+      await Promise.allSettled([this.#storing.settled(), this.#checkpoints.settled()]);
       if (isTapedeckError(error, 'cache_corrupt')) await files.discard();
       throw error;
     } finally {
@@ -213,31 +221,52 @@ export class FeedEngine {
     fold.now = files.uptime();
     this.#scoring.noteFailures(fold);
     const caughtUp = await this.#read(files, signal);
+    const decided = !this.#isOff(fold) && (await this.#decide(files, caughtUp, signal));
     if (fold.rebuildAbove !== null) return;
-    if (!fold.decisions.deleted) {
-      const given = await this.#given(fold, signal);
-      const drafts =
-        given === null ? this.#groupDrafts(files, caughtUp) : givenDrafts(given.groups ?? [], { ...files, origin: this.origin, caughtUp });
-      if (drafts.length > 0) return this.#append(drafts, signal);
-      if (await this.#cut(files, caughtUp, given, signal)) return;
-      if (caughtUp) {
-        this.#scoring.attend(files, this.#notes);
-        await this.#cancelStale(fold);
-      }
-    }
     await this.#keepRows(files, signal);
-    this.#changed();
-    await this.#checkpoint(files, false);
-    if (caughtUp || this.#view.paused) await this.#idle(files, signal);
+    if (!decided) this.#changed();
+    this.#checkpoints.begin(files);
+    if (!decided && (caughtUp || this.#view.paused)) await this.#idle(files, signal);
   }
 
-  /** Returns whether everything was read that was there. */
-  async #read({ fold }: FeedFiles, signal: AbortSignal): Promise<boolean> {
-    const { events, feeds, blobs } = this.#ports;
+  /** Nothing is to be decided now: the feed was deleted, or must be folded anew. */
+  #isOff({ decisions, rebuildAbove }: FeedFold): boolean {
+    return decisions.deleted || rebuildAbove !== null;
+  }
+
+  /** Decides about groups, then about the next batch: groups that become ready all the time must not hold up the batch that they fill. True when something was appended. */
+  async #decide(files: FeedFiles, caughtUp: boolean, signal: AbortSignal): Promise<boolean> {
+    const { fold } = files;
+    const given = await this.#given(fold, signal);
+    const drafts =
+      given === null ? this.#groupDrafts(files, caughtUp) : givenDrafts(given.groups ?? [], { ...files, origin: this.origin, caughtUp });
+    if (drafts.length > 0) await this.#append(files, drafts, signal);
+    let cuts = 0;
+    // as many as there are groups for: one a pass would fall behind while the log is long
+    for (let at = -1; fold.nextDecision !== at && !this.#isOff(fold); cuts++) {
+      at = fold.nextDecision;
+      if (!(await this.#cut(files, caughtUp, signal))) break;
+      await this.#keepRows(files, signal);
+    }
+    if (caughtUp && cuts === 0 && !this.#isOff(fold)) {
+      this.#scoring.attend(files, this.#notes);
+      await this.#cancelStale(fold);
+    }
+    return cuts > 0 || drafts.length > 0;
+  }
+
+  async #readDecisions(fold: FeedFold, signal: AbortSignal): Promise<void> {
+    const { feeds, blobs } = this.#ports;
     await readDecisions(fold, feeds, this.origin.partition, blobs, ({ id, verdict }) => {
       for (const tell of this.#pending.get(id) ?? []) tell(verdict);
       this.#pending.delete(id);
     }, signal); // prettier-ignore
+  }
+
+  /** Returns whether everything was read that was there. */
+  async #read({ fold }: FeedFiles, signal: AbortSignal): Promise<boolean> {
+    const { events, blobs } = this.#ports;
+    await this.#readDecisions(fold, signal);
     const paused = this.#isFull(fold);
     const caughtUp =
       !paused && (await readFacts(fold, events, blobs, this.#limits.passBytes, (each) => this.#cancellations.add(each), signal));
@@ -270,26 +299,30 @@ export class FeedEngine {
   }
 
   /** Cuts the next batch if it can be cut. True when something was appended. */
-  async #cut(files: FeedFiles, caughtUp: boolean, given: Given | null, signal: AbortSignal): Promise<boolean> {
-    const context = this.#cutter(files, caughtUp, given);
+  async #cut(files: FeedFiles, caughtUp: boolean, signal: AbortSignal): Promise<boolean> {
+    const context = this.#cutter(files, caughtUp, await this.#given(files.fold, signal));
     const next = await nextCut(context);
     const isWait = next.kind === 'wait';
     this.#view = { ...this.#view, wait: isWait ? next.wait : null, ended: next.kind === 'end' };
     if (isWait && next.wait.kind === 'commit') await noteYields(context);
     if (isWait || next.kind === 'end') return false;
-    if (next.kind === 'drop') return this.#append(next.drafts, signal).then(() => true);
+    if (next.kind === 'drop') return this.#append(files, next.drafts, signal).then(() => true);
     const batch =
       next.kind === 'again'
-        ? await this.#again(files, next.link.offset, signal)
+        ? await cutAgain(next.link, { fold: files.fold, feeds: this.#ports.feeds, partition: this.origin.partition }, signal)
         : await cutBatch(context, next.n, next.groups, this.#ports.blobs, signal);
     if (batch.draft === null) {
       const { groups } = next as Extract<typeof next, { kind: 'cut' }>;
-      return this.#append(groups.map((group) => failDraft(context, group, [], 'nothing_to_train')), signal).then(() => true); // prettier-ignore
+      return this.#append(files, groups.map((group) => failDraft(context, group, [], 'nothing_to_train')), signal).then(() => true); // prettier-ignore
     }
+    const name = { n: lastCut(files.fold.decisions) + 1, batchId: batch.batchId };
+    if (batch.rows.length > 0) files.batches.hold(name, batch.rows);
     this.#ports.reached('feed-before-cut');
-    await this.#append([batch.draft], signal);
+    await this.#append(files, [batch.draft], signal);
     this.#ports.reached('feed-after-cut');
-    if (batch.rows.length > 0) await files.batches.put({ n: lastCut(files.fold.decisions) + 1, batchId: batch.batchId }, batch.rows);
+    this.#changed();
+    await this.#storing.settled();
+    if (batch.rows.length > 0) this.#storing.begin(() => files.batches.put(name, batch.rows));
     return true;
   }
 
@@ -315,24 +348,8 @@ export class FeedEngine {
     };
   }
 
-  /** The same batch once more, on the timeline that replays it. */
-  async #again({ fold }: FeedFiles, offset: number, signal: AbortSignal): Promise<{ rows: readonly Row[]; draft: Draft; batchId: string }> {
-    const { feeds } = this.#ports;
-    const chunk = await feeds.read(this.origin.partition, offset, { maxBytes: 1, signal });
-    const event = chunk.records[0] === undefined ? null : feedEventOf(chunk.records[0].value, this.origin.project);
-    if (event?.type !== 'batch.cut' || chunk.records[0]?.offset !== offset) {
-      throw new TapedeckError(
-        'log_corrupt',
-        `the log of feed ${this.origin.feed} has no batch at ${offset}, where its state says there is one`,
-      );
-    }
-    const { n, batchId } = event.data;
-    const data = { ...event.data, timeline: fold.decisions.timeline };
-    return { rows: [], batchId, draft: { type: 'batch.cut', run: event.run, key: [n, batchId], data } };
-  }
-
   /** Appends and reads back. */
-  async #append(drafts: readonly Draft[], signal: AbortSignal): Promise<void> {
+  async #append({ fold }: FeedFiles, drafts: readonly Draft[], signal: AbortSignal): Promise<void> {
     const { feeds, blobs, clock } = this.#ports;
     const records = [];
     for (const draft of drafts) {
@@ -340,6 +357,7 @@ export class FeedEngine {
       records.push(this.#record(slim, draftId(this.origin.project, draft), clock.nowMicros()));
     }
     await feeds.append(this.origin.partition, records, signal);
+    await this.#readDecisions(fold, signal);
   }
 
   /** A decision of a feed that reads one run belongs to that run. */
@@ -423,15 +441,10 @@ export class FeedEngine {
   /** Rows that may still be asked for stay, the next ones in memory. */
   async #keepRows({ fold, batches }: FeedFiles, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    const { decisions } = fold;
-    const { keepCheckpoints } = this.origin.resolved.spec;
-    const resumable = decisions.checkpoints.slice(-keepCheckpoints)[0]?.n ?? decisions.committed;
-    const from = Math.min(forgottenUpTo(decisions), resumable);
-    const due = decisions.chain.slice(decisions.committed);
-    const state = [decisions.timeline, decisions.committed, decisions.chain.length, resumable].join();
+    const kept = batchesInUse(fold.decisions, this.origin.resolved.spec.keepCheckpoints);
+    const state = JSON.stringify(kept.map(({ batchId }) => batchId));
     if (state === this.#keptFor) return;
     this.#keptFor = state;
-    const kept = [...due, ...decisions.replay, ...decisions.chain.slice(from, decisions.committed).toReversed()];
     await batches.keep(kept, 2);
   }
 
@@ -440,17 +453,6 @@ export class FeedEngine {
     this.#version++;
     this.#woken.resolve();
     this.#woken = Promise.withResolvers<void>();
-  }
-
-  async #checkpoint(files: FeedFiles, now: boolean): Promise<void> {
-    const { clock, reached } = this.#ports;
-    const { fold } = files;
-    const of = [fold.nextDecision, ...fold.facts.positions].join();
-    if (of === this.#checkpointOf || (!now && clock.monotonicMs() - this.#checkpointAt < this.#limits.checkpointMs)) return;
-    await files.checkpoint();
-    this.#checkpointAt = clock.monotonicMs();
-    this.#checkpointOf = of;
-    reached('feed-checkpoint');
   }
 
   /** Waits for an append to either topic, a request, or the next deadline. */

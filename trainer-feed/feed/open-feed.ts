@@ -41,7 +41,7 @@ export type FeedFiles = {
   readonly forgetsNothingAbove: number;
   /** The feed's own clock: how long it has run in all, microseconds. */
   readonly uptime: () => number;
-  /** Writes a checkpoint of the present state. It is durable when this resolves. */
+  /** Writes a checkpoint of the state as it is when this is called; one at a time. It is durable when this resolves. */
   readonly checkpoint: () => Promise<void>;
   /** Removes checkpoints and row file: they cannot be used. */
   readonly discard: () => Promise<void>;
@@ -85,8 +85,11 @@ export async function openFeedFiles(origin: FeedOrigin, ports: Ports, signal: Ab
     forgetsNothingAbove: above ?? Infinity,
     uptime,
     checkpoint: async () => {
-      const segments = await rows.sync();
+      // rows and state as they are now: the feed goes on while they are written
+      const { segments, durable } = rows.sync();
+      durable.catch(() => {}); // awaited below
       const content = encodePlain({ identity: identityMark(origin), segments, uptime: uptime(), state: plainState(fold, true) });
+      await durable;
       await writeCheckpoint(places.checkpoints, { sequence: next++, content });
       rows.clean();
     },

@@ -17,8 +17,8 @@ export type SegmentState = { readonly id: number; readonly bytes: number; readon
 
 export type RowFile = ColumnsStore &
   LoadColumns & {
-    /** Everything kept so far is durable, and this is what a checkpoint must remember to open it again. */
-    readonly sync: () => Promise<readonly SegmentState[]>;
+    /** What a checkpoint of now must remember to open the file again; everything kept until now is durable once `durable` resolves. One at a time. */
+    readonly sync: () => { readonly segments: readonly SegmentState[]; readonly durable: Promise<void> };
     /** Deletes segments that nothing refers to since before the last `sync`: call it when the checkpoint with its answer is durable. */
     readonly clean: () => void;
     readonly bytes: () => number;
@@ -50,14 +50,17 @@ export async function openRowFile(options: RowFileOptions): Promise<RowFile> {
   let nextId = Math.max(0, ...segments.keys()) + 1;
   let buffer = Buffer.allocUnsafeSlow(bufferBytes);
   let filled = 0;
-  /** Segments without live bytes when the last sync was answered. */
+  /** Segments without live bytes at the last sync. */
   let dead: Segment[] = [];
+  /** Written to since the last sync. */
+  const unsynced = new Set<Segment>();
 
   const flush = (): void => {
     if (current === null || filled === 0) return;
     for (let at = 0; at < filled;) at += write(current.fd, buffer, at, filled - at, current.written + at);
     current.written += filled;
     filled = 0;
+    unsynced.add(current);
   };
   const segmentFor = (bytes: number): Segment => {
     if (current !== null && current.written + filled + bytes <= segmentBytes) return current;
@@ -102,11 +105,13 @@ export async function openRowFile(options: RowFileOptions): Promise<RowFile> {
     },
     tokens: (ref, length, masked) => readColumns(read(ref), ref.columns, length, masked),
     scores: (ref) => new Float32Array(read(ref)),
-    sync: async () => {
+    sync: () => {
       flush();
-      if (current !== null) await datasync(current.fd);
       dead = [...segments.values()].filter((segment) => segment.live <= 0 && segment !== current);
-      return [...segments.values()].filter((s) => !dead.includes(s)).map(({ id, written, live }) => ({ id, bytes: written, live }));
+      const kept = [...segments.values()].filter((segment) => !dead.includes(segment));
+      const durable = Promise.all(kept.filter((segment) => unsynced.has(segment)).map(({ fd }) => datasync(fd))).then(() => {});
+      unsynced.clear();
+      return { segments: kept.map(({ id, written, live }) => ({ id, bytes: written, live })), durable };
     },
     clean: () => {
       for (const segment of dead) {

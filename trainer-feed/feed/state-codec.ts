@@ -24,7 +24,7 @@ export function plainState(
   { decisions, facts, nextDecision }: Pick<FeedFold, 'decisions' | 'facts' | 'nextDecision'>,
   handles: boolean,
 ): unknown {
-  return { next: nextDecision, decisions: plainDecisions(decisions), facts: plainFacts(facts, handles) };
+  return { next: nextDecision, decisions: plainDecisions(decisions, handles), facts: plainFacts(facts, handles) };
 }
 
 /** `admission` comes from the spec, which the state holds. */
@@ -47,18 +47,23 @@ function byNumber<V>(map: ReadonlyMap<number, V>): [number, V][] {
 
 type PlainDecisions = ReturnType<typeof plainDecisions>;
 
-function plainDecisions(state: DecisionState) {
+function plainDecisions(state: DecisionState, handles: boolean) {
   const { batches, groups, readyAt: _, gone, closed, baselines, totals, ...rest } = state;
   const { dropped, failedGroups, ...sums } = totals;
   return {
     ...rest,
     batches: byNumber(batches).map(([, batch]) => batch),
     groups: sortedEntries(groups).map(([, group]) => plainGroup(group)),
-    gone: gone.toBytes(),
-    closed: closed.toBytes(),
+    gone: plainDigests(gone, handles),
+    closed: plainDigests(closed, handles),
     baselines: sortedEntries(baselines),
     totals: { ...sums, dropped: sortedEntries(dropped), failedGroups: sortedEntries(failedGroups) },
   };
+}
+
+/** They are as many as there ever were: a checkpoint does without sorting them. */
+function plainDigests(set: DigestSet, handles: boolean): Uint8Array {
+  return handles ? set.digests() : set.toBytes();
 }
 
 function plainGroup({ key, name, state, sealed, ready, cuts, order }: GroupRecord) {
@@ -101,7 +106,7 @@ function plainFacts(facts: FeedFacts, handles: boolean) {
       rollouts: [...members].toSorted(),
     })),
     stragglers: [...stragglers].toSorted(),
-    refused: refused.toBytes(),
+    refused: plainDigests(refused, handles),
     skipped,
     endedRuns: [...endedRuns].toSorted(),
     deletedRuns: [...deletedRuns].toSorted(),

@@ -37,20 +37,27 @@ export class DigestSet {
     return this.#insert(...digestOf(name));
   }
 
-  /** The digests in ascending order, 8 bytes each: the same bytes for the same set, however it came about. */
-  toBytes(): Uint8Array {
-    const pairs: bigint[] = [];
+  /** The digests, 8 bytes each, in any order. */
+  digests(): Uint8Array {
+    const bytes = new Uint8Array(this.#size * 8);
+    const view = new DataView(bytes.buffer);
+    let at = 0;
     for (let i = 0; i < this.#words.length; i += 2) {
       const high = this.#words[i] as number;
-      if (high !== 0) pairs.push((BigInt(high) << 32n) | BigInt(this.#words[i + 1] as number));
+      if (high === 0) continue;
+      view.setUint32(at, high, true);
+      view.setUint32(at + 4, this.#words[i + 1] as number, true);
+      at += 8;
     }
-    const sorted = BigUint64Array.from(pairs).sort();
-    const bytes = new Uint8Array(sorted.length * 8);
+    return bytes;
+  }
+
+  /** The digests in ascending order: the same bytes for the same set, however it came about. */
+  toBytes(): Uint8Array {
+    const bytes = this.digests();
     const view = new DataView(bytes.buffer);
-    sorted.forEach((pair, i) => {
-      view.setUint32(i * 8, Number(pair >> 32n), true);
-      view.setUint32(i * 8 + 4, Number(pair & 0xffff_ffffn), true);
-    });
+    const sorted = BigUint64Array.from({ length: this.#size }, (_, i) => swapped(view.getBigUint64(i * 8, true))).sort();
+    sorted.forEach((pair, i) => view.setBigUint64(i * 8, swapped(pair), true));
     return bytes;
   }
 
@@ -81,6 +88,11 @@ export class DigestSet {
     this.#size = 0;
     for (let i = 0; i < old.length; i += 2) if (old[i] !== 0) this.#insert(old[i] as number, old[i + 1] as number);
   }
+}
+
+/** The other word first. */
+function swapped(pair: bigint): bigint {
+  return ((pair & 0xffff_ffffn) << 32n) | (pair >> 32n);
 }
 
 /** The high word is never 0: that marks a free slot. */
