@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
+import { systemClock } from '../../base/clock.ts';
 import { isTapedeckError, type ErrorCode } from '../../base/errors.ts';
 import { planRequest } from '../planner/plan-request.ts';
+import { awaitFeed } from './await-feed.ts';
 import { linkOf, lastCut } from './decision-state.ts';
 import { feedsUnderTest, temporaryFolder, type FeedsUnderTest, type TestOptions } from './feed-under-test.ts';
 import { world } from './feed-world.ts';
@@ -39,11 +41,9 @@ async function lease(
 ): Promise<Leased> {
   await feeds.until('f', ({ fold }) => fold !== null && lastCut(fold.decisions) >= step);
   const plan = planRequest.parse({ ...PLAN, world: more.world ?? PLAN.world });
-  const leased = await leaseBatch(
-    { holder: more.holder ?? 'trainer', step, ttlSeconds: more.ttlSeconds ?? 60, plan, token: more.token ?? null },
-    feeds.requester('f'),
-  );
-  assert.ok(leased !== null);
+  const request = { holder: more.holder ?? 'trainer', step, ttlSeconds: more.ttlSeconds ?? 60, plan, token: more.token ?? null };
+  const leased = await awaitFeed(feeds.engine('f'), systemClock, 10_000, () => leaseBatch(request, feeds.requester('f')));
+  assert.ok(leased !== null, `the rows of batch ${step} are not at hand`);
   return leased;
 }
 
@@ -236,8 +236,30 @@ describe('a feed over a real log', () => {
       assert.deepEqual([back.rewound, back.next, back.timeline], [true, 2, round]);
     }
     for (let n = 2; n <= 6; n++) await train(feeds, n);
-    const rollouts = feeds.engine('f').fold?.decisions.chain.map(({ batchId }) => batchId) ?? [];
-    assert.equal(new Set(rollouts).size, rollouts.length);
+    const batches = feeds.engine('f').fold?.decisions.chain.map(({ batchId }) => batchId) ?? [];
+    assert.equal(new Set(batches).size, batches.length);
+    assert.deepEqual(feeds.troubles, []);
+  });
+
+  test('rows of a batch that were let go since the feed was folded anew are made again, as often as they are wanted', async () => {
+    const feeds = await start();
+    await feeds.append(world({ seed: 5, groups: 24, size: 4, partitions: 3 }).flat());
+    await feeds.directory.create(NAME, { ...SPEC, keepBatches: 1, keepCheckpoints: 1 });
+    const back = async (n: number, batchId: string, mode: 'replay' | 'recut'): Promise<void> => {
+      const checkpoint = { timeline: null, n, batchId };
+      await resumeFeed({ holder: 'trainer', checkpoint, mode, restart: false }, feeds.requester('f'));
+    };
+    const first = await train(feeds, 1);
+    await train(feeds, 2);
+    await back(1, first, 'recut');
+    for (let round = 1; round <= 2; round++) {
+      const chain = [first];
+      for (let n = 2; n <= 6; n++) chain.push(await train(feeds, n));
+      await feeds.until('f', ({ fold }) => fold?.decisions.chain.some(({ n, forgotten }) => n === 4 && forgotten));
+      await back(2, chain[1] as string, 'replay');
+      for (let n = 3; n <= 6; n++) assert.equal(await train(feeds, n), chain[n - 1]);
+      await back(1, first, 'recut');
+    }
     assert.deepEqual(feeds.troubles, []);
   });
 });

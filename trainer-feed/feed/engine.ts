@@ -201,16 +201,13 @@ export class FeedEngine {
     }
   }
 
-  /**
-   * Whether what is wanted was let go. What is wanted and only not read yet will come. What a rewind wants was looked for and is gone, whatever this fold promised at its
-   * beginning: the promise is about the log as it was then, and a fold that has read beyond that forgets as ever.
-   */
-  #mustBeginAnew({ fold, forgetsNothingAbove }: FeedFiles): boolean {
+  /** Whether what is wanted was let go: the groups a rewind gives back, or the rows of a batch. What is wanted and only not read yet will come. */
+  #mustBeginAnew({ fold }: FeedFiles): boolean {
     if (fold.rebuildAbove !== null) {
       this.#wanted = Math.min(fold.rebuildAbove, this.#wanted ?? Infinity);
       return true;
     }
-    if (this.#wanted !== null && forgetsNothingAbove > this.#wanted) return true;
+    if (this.#wanted !== null && fold.holdsAbove > this.#wanted) return true;
     this.#wanted = null;
     return false;
   }

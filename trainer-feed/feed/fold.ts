@@ -28,6 +28,8 @@ export type FeedFold = {
   readonly touched: Set<string>;
   /** A rewind wants back what was let go, from above this batch: the fold must begin anew. */
   rebuildAbove: number | null;
+  /** The facts of every live batch above this number are at hand. Infinity = not known: a state that was read from a checkpoint, whose files may be older than it. */
+  holdsAbove: number;
 };
 
 export function newFold(
@@ -37,7 +39,7 @@ export function newFold(
   columns: ColumnsStore,
   floors: readonly Floor[],
 ): FeedFold {
-  return foldOver(newDecisions(identity), newFacts(admission, identity.start), nextDecision, columns, floors);
+  return { ...foldOver(newDecisions(identity), newFacts(admission, identity.start), nextDecision, columns, floors), holdsAbove: 0 };
 }
 
 /** The fold that goes on from known state. */
@@ -49,7 +51,8 @@ export function foldOver(
   floors: readonly Floor[],
 ): FeedFold {
   const decided: Decided = { group: (key) => groupDecided(decisions, key), isClosed: (rollout) => decisions.closed.has(rollout) };
-  return { decisions, facts, columns, decided, floors, nextDecision, touched: new Set(facts.groups.keys()), rebuildAbove: null, now: 0 };
+  const touched = new Set(facts.groups.keys());
+  return { decisions, facts, columns, decided, floors, nextDecision, touched, rebuildAbove: null, holdsAbove: Infinity, now: 0 };
 }
 
 const NONE: GroupDecided = { kind: 'none' };
@@ -104,8 +107,10 @@ function carryOut(fold: FeedFold, effect: Effect): void {
     case 'rebuild':
       fold.rebuildAbove = Math.min(effect.above, fold.rebuildAbove ?? Infinity);
       break;
-    case 'cut':
     case 'forgotten':
+      fold.holdsAbove = Math.max(fold.holdsAbove, effect.n);
+      break;
+    case 'cut':
       break;
   }
 }

@@ -37,8 +37,6 @@ export type FeedFiles = {
   readonly fold: FeedFold;
   readonly rows: RowFile;
   readonly batches: BatchRows;
-  /** Nothing above this batch is forgotten while the log's past is folded; Infinity = an ordinary fold. */
-  readonly forgetsNothingAbove: number;
   /** The feed's own clock: how long it has run in all, microseconds. */
   readonly uptime: () => number;
   /** Writes a checkpoint of the state as it is when this is called; one at a time. It is durable when this resolves. */
@@ -53,6 +51,7 @@ type Ports = {
   readonly feeds: EventLog;
   readonly blobs: BlobStore;
   readonly partitions: number;
+  /** Nothing above this batch is forgotten while the log's past is folded, from its beginning; null = an ordinary fold. */
   readonly forgetNothingAbove: number | null;
 };
 
@@ -82,7 +81,6 @@ export async function openFeedFiles(origin: FeedOrigin, ports: Ports, signal: Ab
     fold,
     rows,
     batches,
-    forgetsNothingAbove: above ?? Infinity,
     uptime,
     checkpoint: async () => {
       // rows and state as they are now: the feed goes on while they are written

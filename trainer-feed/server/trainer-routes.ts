@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import { entityId, policyVersion } from '../../events/fields.ts';
 import { awaitFeed, foldOf } from '../feed/await-feed.ts';
-import { linkOf } from '../feed/decision-state.ts';
+import { lastCut, linkOf } from '../feed/decision-state.ts';
 import { leaseBatch, commitBatch, markCheckpoint, releaseLease, type Leased } from '../feed/lease.ts';
 import { resumeFeed } from '../feed/resume.ts';
 import { pendingOf } from '../feed/status.ts';
@@ -117,11 +117,9 @@ export const trainerRoutes: FeedRoutes = (app, service) => {
       const fold = foldOf(engine);
       if (leased === 'end') return answerEnd(reply, of, fold.decisions.committed);
       if (leased === null)
-        return answerPending(
-          reply,
-          pendingOf(engine, fold, await endsOf(service), service.clock.nowMicros()),
-          'the rows of the batch to be read from the log',
-        );
+        return of <= lastCut(fold.decisions)
+          ? answerPending(reply, null, 'the rows of the batch to be made again from the log')
+          : answerPending(reply, pendingOf(engine, fold, await endsOf(service), service.clock.nowMicros()), `batch ${of} to be cut`);
       service.reached('feed-leased');
       return leaseSummary(leased, engine);
     },
