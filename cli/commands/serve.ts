@@ -1,11 +1,11 @@
 import { accessSync, constants, mkdirSync } from 'node:fs';
 import { Command } from 'commander';
-import { pino } from 'pino';
 import { systemClock } from '../../base/clock.ts';
 import { TapedeckError } from '../../base/errors.ts';
 import { systemRandom } from '../../base/random.ts';
 import { ROLES, type Config, type Role } from '../config.ts';
 import { playsDemo, startDemo } from '../serve/demo-child.ts';
+import { openLogger } from '../serve/open-logger.ts';
 import { startServer } from '../serve/serve.ts';
 
 /** `tapedeck serve`: runs until SIGINT or SIGTERM; exit code 0 after a clean stop, 1 when it cannot start or go on. */
@@ -23,7 +23,7 @@ export function serveCommand(config: Config): Command {
 
 async function serve(config: Config): Promise<void> {
   makeDataFolder(config.data);
-  const logger = pino({ level: config.logLevel }, pino.destination(2));
+  const logger = openLogger(config.logLevel, process.stderr.isTTY);
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {}); // it may fail before anybody waits for it
   const stopped = new Promise<void>((resolve) => {
