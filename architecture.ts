@@ -39,7 +39,18 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   query: ['fastify', 'zod', 'cephes'],
   'query/tokens': ['apache-arrow'],
   'trainer-feed': ['fastify', 'zod', 'apache-arrow'],
-  cli: ['commander', 'cli-progress', 'fastify', '@fastify/cors', 'pino', 'pino-pretty', 'prom-client', 'zod', '@fastify/swagger', '@fastify/swagger-ui'],
+  cli: [
+    'commander',
+    'cli-progress',
+    'fastify',
+    '@fastify/cors',
+    'pino',
+    'pino-pretty',
+    'prom-client',
+    'zod',
+    '@fastify/swagger',
+    '@fastify/swagger-ui',
+  ],
 };
 /** Each of these packages has one file that touches it, so that it can be replaced. */
 const SINGLE_HOME: Readonly<Record<string, string>> = {
