@@ -5,11 +5,9 @@
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import { withDeadline } from '../../base/deadline.ts';
-import { withLinkedSignal } from '../../base/linked-signal.ts';
 import type { Random } from '../../base/random.ts';
 import { retry } from '../../base/retry.ts';
 import type { BlobHandle } from '../../events/fields.ts';
-import { decodeRowList } from '../../events/row-list.ts';
 import type { BlobStore } from '../../store/blobs/blob-store.ts';
 import type { EventLog, LogRecord } from '../../store/log/event-log.ts';
 import type { Row } from '../cut/row.ts';
@@ -17,12 +15,14 @@ import { groupKey } from '../groups/keys.ts';
 import type { RolloutFacts } from '../groups/rollout-facts.ts';
 import type { ScoringUpstreams } from '../scoring/upstream.ts';
 import type { Verdict } from './apply-decision.ts';
+import { awaitAppend } from './await-append.ts';
 import type { BatchName } from './batch-rows.ts';
 import { Behind } from './behind.ts';
+import { Changes } from './changes.ts';
 import { newCancellations, type Cancellations } from './cancellations.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { cutAgain, cutBatch } from './cut-batch.ts';
-import { batchesInUse, lastCut, type BatchRecord } from './decision-state.ts';
+import { batchesInUse, lastCut } from './decision-state.ts';
 import { draftId, recordOf, type Draft } from './draft.ts';
 import type { FeedFold } from './fold.ts';
 import { failDraft, groupDecisions, newGroupNotes, nextDeadline, type GroupNotes } from './group-decisions.ts';
@@ -31,7 +31,8 @@ import type { GivenGroup } from './other-feed.ts';
 import { FeedScoring } from './feed-scoring.ts';
 import { openFeedFiles, type FeedFiles, type FeedOrigin } from './open-feed.ts';
 import { readDecisions, readFacts } from './read-topics.ts';
-import { regatherRows } from './regather-rows.ts';
+import { Proposals } from './proposals.ts';
+import { regather } from './regather-rows.ts';
 import { externalizeLists } from './resolve-lists.ts';
 import { staleRollouts } from './stale-rollouts.ts';
 import { givenDrafts, readyEnough, withBaselines } from './ready-drafts.ts';
@@ -88,14 +89,11 @@ export class FeedEngine {
   #yields: Yields = new Map();
   #view: FeedView = NO_VIEW;
   #trouble: string | null = 'it starts';
-  /** Counts changes that a waiting request may care about. */
-  #version = 0;
   #cancellations: Cancellations = newCancellations();
   #staleFor = '';
-  #woken = Promise.withResolvers<void>();
+  readonly #changes: Changes;
   #kick = Promise.withResolvers<void>();
-  /** By event id: those who wait for the verdict. Several may send the same decision. */
-  readonly #pending = new Map<string, Set<(verdict: Verdict) => void>>();
+  readonly #proposals = new Proposals();
   /** A batch whose rows are wanted and are not at hand: the feed is folded anew, forgetting nothing above. */
   #wanted: number | null = null;
   #keptFor = '';
@@ -109,6 +107,7 @@ export class FeedEngine {
     this.origin = origin;
     this.#ports = ports;
     this.#limits = limits;
+    this.#changes = new Changes(ports.clock);
     this.#scoring = new FeedScoring(origin, ports, () => this.#kick.resolve());
     const written = (): void => ports.reached('feed-checkpoint');
     this.#checkpoints = new Checkpointer({ clock: ports.clock, everyMs: limits.checkpointMs, written });
@@ -136,7 +135,7 @@ export class FeedEngine {
   }
 
   get version(): number {
-    return this.#version;
+    return this.#changes.version;
   }
 
   get yields(): Yields {
@@ -221,7 +220,7 @@ export class FeedEngine {
     const decided = !this.#isOff(fold) && (await this.#decide(files, caughtUp, signal));
     if (fold.rebuildAbove !== null) return;
     await this.#keepRows(files, signal);
-    if (!decided) this.#changed();
+    if (!decided) this.#changes.note();
     this.#checkpoints.begin(files);
     if (!decided && (caughtUp || this.#view.paused)) await this.#idle(files, signal);
   }
@@ -254,10 +253,7 @@ export class FeedEngine {
 
   async #readDecisions(fold: FeedFold, signal: AbortSignal): Promise<void> {
     const { feeds, blobs } = this.#ports;
-    await readDecisions(fold, feeds, this.origin.partition, blobs, ({ id, verdict }) => {
-      for (const tell of this.#pending.get(id) ?? []) tell(verdict);
-      this.#pending.delete(id);
-    }, signal); // prettier-ignore
+    await readDecisions(fold, feeds, this.origin.partition, blobs, ({ id, verdict }) => this.#proposals.tell(id, verdict), signal);
   }
 
   /** Returns whether everything was read that was there. */
@@ -317,7 +313,7 @@ export class FeedEngine {
     this.#ports.reached('feed-before-cut');
     await this.#append(files, [batch.draft], signal);
     this.#ports.reached('feed-after-cut');
-    this.#changed();
+    this.#changes.note();
     await this.#storing.settled();
     if (batch.rows.length > 0) this.#storing.begin(() => files.batches.put(name, batch.rows));
     return true;
@@ -371,35 +367,16 @@ export class FeedEngine {
   async propose(draft: Draft, id: string, signal?: AbortSignal): Promise<Verdict> {
     const { feeds, clock } = this.#ports;
     if (this.fold === null) throw new TapedeckError('not_ready', `feed ${this.origin.feed} is not ready: ${this.#trouble ?? 'it starts'}`);
-    const { promise, resolve } = Promise.withResolvers<Verdict>();
-    const waiting = this.#pending.get(id) ?? new Set();
-    this.#pending.set(id, waiting.add(resolve));
-    try {
+    return this.#proposals.await(id, async (verdict) => {
       await feeds.append(this.origin.partition, [this.#record(draft, id, clock.nowMicros())], signal);
       this.#kick.resolve();
-      return await withDeadline(clock, READ_BACK_MS, 'a decision to be read back', () => promise, signal);
-    } finally {
-      waiting.delete(resolve);
-      if (waiting.size === 0 && this.#pending.get(id) === waiting) this.#pending.delete(id);
-    }
+      return withDeadline(clock, READ_BACK_MS, 'a decision to be read back', () => verdict, signal);
+    });
   }
 
   /** Waits until something changed since `version`, or `ms` passed. Rejects when the signal aborts. */
   async waitForChange(version: number, ms: number, signal?: AbortSignal): Promise<void> {
-    if (this.#version !== version) return;
-    const { promise } = this.#woken;
-    await withLinkedSignal([signal], async (linked) => {
-      linked.throwIfAborted();
-      const stop = new AbortController();
-      const onAbort = (): void => stop.abort(linked.reason);
-      linked.addEventListener('abort', onAbort, { once: true });
-      try {
-        await Promise.race([promise, this.#ports.clock.sleep(ms, stop.signal)]);
-      } finally {
-        linked.removeEventListener('abort', onAbort);
-        stop.abort();
-      }
-    });
+    return this.#changes.wait(version, ms, signal);
   }
 
   /** Puts a list that a decision is to name into the blob store. */
@@ -414,25 +391,13 @@ export class FeedEngine {
     const known = await files.batches.get(batch);
     if (known !== null) return known;
     const record = files.fold.decisions.batches.get(batch.n);
-    const gathered = record === undefined || record.batchId !== batch.batchId ? null : await this.#regather(files, record, signal);
+    const gathered =
+      record === undefined || record.batchId !== batch.batchId ? null : await regather(record, files, this.#ports.blobs, signal);
     if (gathered === null) {
       this.#wanted = Math.min(this.#wanted ?? Infinity, batch.n - 1);
       this.#kick.resolve();
     }
     return gathered;
-  }
-
-  async #regather(files: FeedFiles, record: BatchRecord, signal?: AbortSignal): Promise<readonly Row[] | null> {
-    if (record.rows === null) return null;
-    const { rows: listed } = await decodeRowList(await this.#ports.blobs.get(record.rows.sha256, signal));
-    try {
-      const rows = regatherRows(files.fold, listed, files.rows);
-      await files.batches.put(record, rows);
-      return rows;
-    } catch (error) {
-      if (!isTapedeckError(error, 'cache_corrupt')) throw error;
-      return null;
-    }
   }
 
   /** Rows that may still be asked for stay, the next ones in memory. */
@@ -445,39 +410,16 @@ export class FeedEngine {
     await batches.keep(kept, 2);
   }
 
-  /** Tells waiting requests to look again. */
-  #changed(): void {
-    this.#version++;
-    this.#woken.resolve();
-    this.#woken = Promise.withResolvers<void>();
-  }
-
   /** Waits for an append to either topic, a request, or the next deadline. */
   async #idle({ fold }: FeedFiles, signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return;
-    const { events, feeds, clock } = this.#ports;
     const deadline = (nextDeadline(this.#notes) - fold.now) / 1000;
     const ms = Math.max(1, Math.min(IDLE_MS, deadline));
-    const stop = new AbortController();
-    const onAbort = (): void => stop.abort(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    const elsewhere = Array.from({ length: feeds.partitions }, () => Number.MAX_SAFE_INTEGER);
-    elsewhere[this.origin.partition] = fold.nextDecision;
-    const quiet = (error: unknown): void => {
-      if (!stop.signal.aborted) throw error;
+    const seen = {
+      positions: this.#view.paused ? null : fold.facts.positions,
+      partition: this.origin.partition,
+      nextDecision: fold.nextDecision,
     };
-    try {
-      await Promise.race([
-        this.#kick.promise,
-        feeds.waitForAppend(elsewhere, ms, stop.signal).catch(quiet),
-        this.#view.paused
-          ? clock.sleep(ms, stop.signal).catch(quiet)
-          : events.waitForAppend(fold.facts.positions, ms, stop.signal).catch(quiet),
-      ]);
-    } finally {
-      signal.removeEventListener('abort', onAbort);
-      stop.abort();
-    }
+    await awaitAppend(this.#ports, seen, { ms, kick: this.#kick.promise, signal });
     this.#kick = Promise.withResolvers<void>();
   }
 }
