@@ -32,7 +32,12 @@ after(async () => {
   await world?.close();
 });
 
-type Step = { readonly kind: 'started' | 'rollout' | 'node' | 'note' | 'deleted'; readonly project: string; readonly run: number; readonly rollout: number };
+type Step = {
+  readonly kind: 'started' | 'rollout' | 'node' | 'note' | 'deleted';
+  readonly project: string;
+  readonly run: number;
+  readonly rollout: number;
+};
 
 const step: fc.Arbitrary<Step> = fc.record({
   kind: fc.oneof({ weight: 8, arbitrary: fc.constantFrom('started', 'rollout', 'node', 'note') }, { weight: 1, arbitrary: fc.constant('deleted') }),
