@@ -63,11 +63,13 @@ async function fill(store: ColumnStore, rollouts: number): Promise<void> {
   const outcomes = '`group`, env, task_key, task_hash, reward, _version, started';
   await insert('rollout_summary', `project, run, rollout, ${outcomes}, traces, nodes, turns, branches`, `${ofRollout}, ${outcome}, 1, ${NODES_A_ROLLOUT}, 5, 1`, rollouts);
   await insert('trace_summary', `${inTrace}, \`group\`, env, task_key, reward, _version, started, nodes, turns, branches`, `${ofRollout}, ${traceOf}, ${outcome.replace(` hex(sipHash128(${task})),`, '')}, ${NODES_A_ROLLOUT}, 5, 1`, rollouts);
+  const runOf = id('run-', 'number');
   const life = "if(number % 2 = 0, 'rollout.started', 'rollout.ended')";
   const started = (value: string): string => `if(number % 2 = 0, ${value.replaceAll('number', 'intDiv(number, 2)')}, NULL)`;
   await insert('rollout_events', 'project, run, rollout, id, type, `group`, env, task_key, task_hash, ok, time, _partition, _offset', `${keys('intDiv(number, 2)')}, generateUUIDv4(), ${life}, ${started(group)}, ${started("concat('e', toString(number % 7))")}, ${started(task)}, ${started(`hex(sipHash128(${task}))`)}, if(number % 2 = 1, true, NULL), ${time}, 0, intDiv(number, 2) * ${NODES_A_ROLLOUT} + number % 2`, rollouts * 2);
   await insert('reward_events', `${inTrace.replace('trace', 'scope, trace')}, _node, name, id, score, weight, time, _partition, _offset`, `${ofRollout}, 'trace', ${traceOf}, 4294967295, 'correct', generateUUIDv4(), toFloat64(cityHash64(number) % 3 = 0), 1, ${time}, 0, number * ${NODES_A_ROLLOUT}`, rollouts);
   for (const [kind, one] of [['rollout', id('o', 'number')], ['trace', traceOf]] as const) await insert('ids', 'project, kind, id, run, rollout, _partition, _offset', `'default', '${kind}', ${one}, ${ofRollout.slice("'default', ".length)}, 0, number * ${NODES_A_ROLLOUT}`, rollouts);
+  await insert('ids', 'project, kind, id, run, rollout, _partition, _offset', `'default', 'run', ${runOf}, ${runOf}, '0', 0, number * ${ROLLOUTS_A_RUN * NODES_A_ROLLOUT}`, Math.ceil(rollouts / ROLLOUTS_A_RUN));
   await store.command(`INSERT INTO progress (task, _partition, _offset) VALUES ('summaries', 0, ${nodes - 1}), ('search', 0, ${nodes - 1})`);
 } // prettier-ignore
 

@@ -5889,6 +5889,8 @@ export type paths = {
           readonly limit?: number;
           /** Length of a fragment. */
           readonly chars?: number;
+          /** Of a first page. page: what it holds, and whether that is all; bounded: further hits are counted too, up to 1,000. */
+          readonly count?: 'page' | 'bounded';
           /** A log position as an answer gave it (`1024.998~12`), `latest`, or a time (RFC 3339, or microseconds): the state before the first later event of each partition. Absent, and `latest`: everything indexed. */
           readonly asOf?: string;
           /** `next` of the page before. */

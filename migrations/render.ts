@@ -8,6 +8,7 @@
  *   {{settings}}           settings every table has
  *   {{payload_settings}}   settings of tables with wide rows
  *   {{distributed x key}}  on a cluster the Distributed table db.x over x_local, sharded by the log's hash of `key`; nothing on a single node
+ *   {{whole x}}            the table that is read and written: db.x, on a cluster the one over all shards
  *   {{alter x}}            "ALTER TABLE db.x", on a cluster for x_local and for the Distributed table
  */
 import { TapedeckError } from '../base/errors.ts';
@@ -58,6 +59,8 @@ function renderOne(statement: string, target: SchemaTarget): string[] {
           return `CREATE DATABASE IF NOT EXISTS ${quote(target.database)}${onCluster(target)}`;
         case 'table':
           return tableName(first, target);
+        case 'whole':
+          return `${quote(target.database)}.${first}`;
         case 'alter':
           return `ALTER TABLE ${form === 'local' ? tableName(first, target) : `${quote(target.database)}.${first}${onCluster(target)}`}`;
         case 'engine':

@@ -23,6 +23,7 @@ export const searchQuery = z.strictObject({
   case: z.enum(['any', 'exact']).default('any').meta({ description: 'any: as written, in lower case, in upper case, capitalised.' }),
   limit: z.coerce.number().int().min(1).max(200).default(50),
   chars: z.coerce.number().int().min(20).max(10_000).default(240).meta({ description: 'Length of a fragment.' }),
+  count: z.enum(['page', 'bounded']).default('page').meta({ description: 'Of a first page. page: what it holds, and whether that is all; bounded: further hits are counted too, up to 1,000.' }),
   asOf: z.string().max(40_000).optional().meta({ description: `${AS_OF_FORMS}Absent, and \`latest\`: everything indexed.` }),
   cursor: z.string().max(40_000).optional().meta({ description: '`next` of the page before.' }),
 }); // prettier-ignore

@@ -20,6 +20,8 @@ export type SearchRequest = {
   readonly limit: number;
   readonly chars: number;
   readonly cursor?: string | undefined;
+  /** What a first page says of how many hits there are: `page` what it knows itself, `bounded` looks for further ones, up to 1,000. */
+  readonly count: 'page' | 'bounded';
   /** Null and `latest`: everything indexed. */
   readonly wanted: WantedPosition;
 };
@@ -48,6 +50,11 @@ export type SearchAnswer = {
 };
 
 const BOUNDED_COUNT = 1_000;
+/**
+ * Hits that the index finds are read in the order of the key, a granule at a time and no further than the page goes: with buffers before the merge of the parts, or several readers,
+ * every granule that holds the word is read first, which over a whole project are nearly all. What the index does not help with is looked for by all threads.
+ */
+const IN_ORDER = { read_in_order_use_buffering: 0, max_block_size: '8192', max_threads: 1 } as const;
 const SHOWN_BYTES = 1024 * 1024;
 const FRAGMENTS = 3;
 const KEY = ['run', 'rollout', 'trace', 'index'] as const;
@@ -59,9 +66,8 @@ export async function search(store: ColumnStore, request: SearchRequest, signal:
   const cursor = request.cursor === undefined ? null : readCursor(request.cursor, identity, KEY.length);
   const position = await indexedPosition(store, positionOfPage(cursor, request.wanted), options);
   const rows = await readHits(store, request, position, cursor?.after.map(([, text]) => text) ?? null, options);
-  const isAll = rows.length <= request.limit; // then there is nothing more to count
-  const all = isAll ? { value: String(rows.length), exact: true } : null;
-  const count = cursor === null ? (all ?? (await countHits(store, request, position, options))) : undefined;
+  const isAll = rows.length <= request.limit;
+  const count = cursor === null ? await readCount(store, request, position, rows.length, options) : undefined;
   const page = rows.slice(0, request.limit);
   const last = isAll ? undefined : page.at(-1);
   const terms = readTerms(request.q);
@@ -100,23 +106,36 @@ async function readHits(
     const steps = KEY.map((name, at) => [`\`${name}\``, places[at] as string] as const);
     where.push(steps.reduceRight((rest, [name, place]) => (rest === '' ? `${name} > ${place}` : `(${name} >= ${place} AND (${name} > ${place} OR ${rest}))`), ''));
   }
+  // rows of one key are the same event, stored again after a crash: any of them will do, and FINAL would read what lies beside each
+  const key = KEY.map((name) => `\`${name}\``).join(', ');
   const sql =
-    `SELECT run, rollout, trace, \`index\`, role, substring(t.text, 1, ${SHOWN_BYTES}) AS text, length(t.text) AS bytes FROM node_search AS t FINAL ` +
-    `WHERE ${where.join(' AND ')} ORDER BY run, rollout, trace, \`index\` LIMIT ${params.add(request.limit + 1, 'UInt32')}`;
-  return store.rows<Row>(sql, { ...options, params: params.values() });
+    `SELECT ${key}, role, substring(t.text, 1, ${SHOWN_BYTES}) AS text, length(t.text) AS bytes FROM node_search AS t ` +
+    `WHERE ${where.join(' AND ')} ORDER BY ${key} LIMIT 1 BY ${key} LIMIT ${params.add(request.limit + 1, 'UInt32')}`;
+  const isIndexed = readTerms(request.q).some((term) => !term.isExcluded && term.words.length > 0);
+  const settings = { ...options.settings, ...(isIndexed ? IN_ORDER : {}) };
+  return store.rows<Row>(sql, { ...options, settings, params: params.values() });
 } // prettier-ignore
 
-async function countHits(
+/** What a first page says of how many hits there are. `found` hits were read, one more than the page holds when it is not all. */
+async function readCount(
   store: ColumnStore,
   request: SearchRequest,
   position: LogPosition,
+  found: number,
   options: QueryOptions,
 ): Promise<{ value: string; exact: boolean }> {
+  if (found <= request.limit) return { value: String(found), exact: true };
+  if (request.count === 'page') return { value: String(request.limit), exact: false };
+  const counted = await countHits(store, request, position, options);
+  return { value: String(Math.min(counted, BOUNDED_COUNT)), exact: counted <= BOUNDED_COUNT };
+}
+
+/** Hits up to one more than is counted. A node lies at one place in the log, which is narrower than its key. */
+async function countHits(store: ColumnStore, request: SearchRequest, position: LogPosition, options: QueryOptions): Promise<number> {
   const params = new Params();
-  const sql = `SELECT count() AS n FROM (SELECT 1 FROM node_search AS t FINAL WHERE ${conditions(request, position, params).join(' AND ')} LIMIT ${BOUNDED_COUNT + 1})`;
-  const [row] = await store.rows<{ n: string }>(sql, { ...options, params: params.values() });
-  const found = Number(row?.n ?? 0);
-  return { value: String(Math.min(found, BOUNDED_COUNT)), exact: found <= BOUNDED_COUNT };
+  const hits = `SELECT DISTINCT _partition, _offset FROM node_search AS t WHERE ${conditions(request, position, params).join(' AND ')} LIMIT ${BOUNDED_COUNT + 1}`;
+  const [row] = await store.rows<{ n: string }>(`SELECT count() AS n FROM (${hits})`, { ...options, params: params.values() });
+  return Number(row?.n ?? 0);
 }
 
 function conditions(request: SearchRequest, position: LogPosition, params: Params): string[] {

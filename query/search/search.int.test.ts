@@ -84,7 +84,8 @@ test('fragments show each hit, and highlights are exactly the words', async () =
 
 test('pages hold together while messages arrive, a foreign cursor is refused, bad questions are named', async () => {
   const first = await search({ q: 'sudo', limit: '3' });
-  assert.deepEqual(first.count, { value: '8', exact: true });
+  assert.deepEqual(first.count, { value: '3', exact: false });
+  assert.deepEqual((await search({ q: 'sudo', limit: '3', count: 'bounded' })).count, { value: '8', exact: true });
   await world.write([
     { type: 'node.appended', run: 'run-1', rollout: 'o2', trace: 't2', data: { index: 99, parent: null, role: 'user', sampled: false, message: { role: 'user', content: 'sudo' } } },
   ]); // prettier-ignore

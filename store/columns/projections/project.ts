@@ -70,11 +70,12 @@ function touch(stored: StoredEvent, out: Block): void {
     out.touched.project(tenant);
     return;
   }
-  const id = { project: tenant, run, rollout };
-  if (out.touched.rollout(tenant, run, rollout)) out.ids.add({ ...id, ...positionOf(stored), kind: 'rollout', id: rollout });
-  if (trace !== '' && out.touched.trace(tenant, run, rollout, trace)) {
-    out.ids.add({ ...id, ...positionOf(stored), kind: 'trace', id: trace });
+  const id = { project: tenant, run, rollout, ...positionOf(stored) };
+  if (out.touched.rollout(tenant, run, rollout)) {
+    out.ids.add({ ...id, kind: 'rollout', id: rollout });
+    if (out.touched.run(tenant, run, id._partition)) out.ids.add({ ...id, kind: 'run', id: run, rollout: String(id._partition) });
   }
+  if (trace !== '' && out.touched.trace(tenant, run, rollout, trace)) out.ids.add({ ...id, kind: 'trace', id: trace });
 }
 
 function projectTombstone(stored: StoredOf<'run.deleted'>, out: Block): void {

@@ -6,6 +6,7 @@ export type TraceKey = readonly [project: string, run: string, rollout: string, 
 /** Nested maps instead of joined keys: an id may hold any character, and no key text is built per event. */
 export class Touched {
   readonly #projects = new Map<string, Map<string, Map<string, Set<string>>>>();
+  readonly #runs = new Map<string, Map<string, Set<number>>>();
   #last: { project: string; run: string; rollout: string; traces: Set<string> } | null = null;
 
   project(project: string): void {
@@ -23,6 +24,15 @@ export class Touched {
     if (known === undefined) rollouts.set(rollout, traces);
     this.#last = { project, run, rollout, traces };
     return known === undefined;
+  }
+
+  /** True when no rollout of the run was touched before in this block by an event of this partition (as the store numbers it). */
+  run(project: string, run: string, partition: number): boolean {
+    const runs = getOrMake(this.#runs, project, () => new Map<string, Set<number>>());
+    const partitions = getOrMake(runs, run, () => new Set<number>());
+    if (partitions.has(partition)) return false;
+    partitions.add(partition);
+    return true;
   }
 
   /** True when the trace was not touched before in this block. */
@@ -58,6 +68,7 @@ export class Touched {
 
   clear(): void {
     this.#projects.clear();
+    this.#runs.clear();
     this.#last = null;
   }
 }

@@ -4,7 +4,8 @@ import { position } from './shared-columns.ts';
 
 /**
  * Resolves a group, rollout or trace id without its run. `kind` is group, rollout or trace; `rollout` is empty for groups. A row of kind rollout_mirror or
- * trace_mirror says where a mirror of the rollout or trace `id` lies: it is found by the id of its original, which may not be there (yet).
+ * trace_mirror says where a mirror of the rollout or trace `id` lies: it is found by the id of its original, which may not be there (yet). A row of kind run says
+ * from where on the run `id` has rollouts: one row per log partition, whose number stands in `rollout`, so that a list of runs reads no rollouts.
  */
 export const ids = table('ids', {
   project: label,

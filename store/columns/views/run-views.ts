@@ -42,11 +42,9 @@ function latestSql(name: string): string {
   return `argMaxIf(t.${name}, (t._offset, t._partition), t.${name} IS NOT NULL)`;
 }
 
-/** Runs that never said anything themselves. */
+/** Runs that have rollouts, also those that never said anything themselves. */
 function runsOfRollouts(source: ViewSource): string {
-  const { db, project } = source;
-  if (source.before === undefined) return `FROM ${db}rollout_summary WHERE project = ${project}`;
-  return `FROM ${db}ids WHERE project = ${project} AND kind = 'rollout'${before(source)}`;
+  return `FROM ${source.db}ids WHERE project = ${source.project} AND kind = 'run'${before(source)}`;
 }
 
 export const runs: View = {
@@ -194,6 +192,6 @@ export const ids: View = {
     plain('kind', 'group, rollout or trace; rollout_mirror and trace_mirror: run and rollout are those of a mirror of `id`'),
     plain('id', 'the id itself'),
   ],
-  from: finalOf('ids'),
+  from: (source) => `${finalOf('ids')(source)} AND t.kind != 'run'`,
   example: "SELECT kind, run, rollout FROM ids WHERE id = 'trace-1'",
 };
