@@ -31,7 +31,7 @@ const runName = (part: number): string => `run-${String(part).padStart(6, '0')}`
 
 const temporary = values.store === undefined ? temporaryFolder('bench-restart') : null;
 const folder = values.store ?? temporary?.path ?? '';
-const env = { TAPEDECK_DATA: folder, TAPEDECK_ROLES: 'ingest,feed', TAPEDECK_LOG_LEVEL: 'warn' };
+const env = { TAPEDECK_DATA: folder, TAPEDECK_ROLES: 'feed', TAPEDECK_LOG_LEVEL: 'warn' };
 try {
   mkdirSync(folder, { recursive: true });
   if (!readdirSync(folder).includes('log')) await fill();
