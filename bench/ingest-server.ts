@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { systemClock } from '../base/clock.ts';
+import { accountExternalMemory } from '../base/external-memory.ts';
 import { systemRandom } from '../base/random.ts';
 import { splitCborItems } from '../events/codec/cbor-items.ts';
 import { createProducers } from '../ingest/accept-producers.ts';
@@ -16,6 +17,7 @@ import { partitionOf } from '../store/log/partitioner.ts';
 import type { ServerAsked, ServerSaid } from './ingest-protocol.ts';
 import { cborTemplate, NODE_PAYLOAD } from './payload.ts';
 
+accountExternalMemory(); // as the server does
 const PARTITIONS = 4;
 const compression = process.argv[2] === 'zstd' ? 'zstd' : 'none';
 const directory = await mkdtemp(join(tmpdir(), 'tapedeck-bench-'));

@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { systemClock } from '../base/clock.ts';
+import { accountExternalMemory } from '../base/external-memory.ts';
 import { systemRandom } from '../base/random.ts';
 import { splitCborItems } from '../events/codec/cbor-items.ts';
 import { migrate } from '../migrations/migrate.ts';
@@ -31,6 +32,7 @@ const { values } = parseArgs({
     profile: { type: 'boolean', default: false },
   },
 });
+accountExternalMemory(); // as the projector's own process does
 const events = Number(values.events);
 const folder = temporaryFolder('projector-bench');
 const blocks = join(folder.path, 'blocks');

@@ -116,9 +116,10 @@ const settings = z.object({
     .prefault(String(32 * MIB))
     .meta({ description: 'The projector stores blocks of at most this many log bytes.' }),
   blockEvents: integer(1, 1_000_000).prefault('10000').meta({ description: 'The projector stores blocks of at most this many events.' }),
-  blockWaitMs: integer(0, 60_000)
-    .prefault('300')
-    .meta({ description: 'How long the projector lets a block fill up when it is caught up.' }),
+  blockWaitMs: integer(0, 60_000).prefault('300').meta({
+    description:
+      'How long the projector lets a block fill up when it is caught up; up to three times as long from 1,500 events a second on.',
+  }),
   feedSliceBytes: integer(MIB, 64 * 1024 * MIB)
     .prefault(String(512 * MIB))
     .meta({ description: 'Slices of batches that each trainer feed keeps in memory, bytes.' }),

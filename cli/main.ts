@@ -1,6 +1,7 @@
 /** The tapedeck command. Each subcommand is a file of its own, loaded only when asked for. */
 import { Command } from 'commander';
 import { isTapedeckError } from '../base/errors.ts';
+import { accountExternalMemory } from '../base/external-memory.ts';
 import { readConfig, type Config } from './config.ts';
 
 type Make = (config: Config) => Command;
@@ -66,6 +67,7 @@ async function main(argv: readonly string[]): Promise<void> {
   await program.parseAsync([...argv], { from: 'user' });
 }
 
+accountExternalMemory();
 try {
   await main(process.argv.slice(2));
 } catch (error) {

@@ -5,6 +5,7 @@
 import { setPriority } from 'node:os';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { isTapedeckError } from '../base/errors.ts';
+import { accountExternalMemory } from '../base/external-memory.ts';
 import { systemRandom } from '../base/random.ts';
 import type { Topic } from '../events/registry.ts';
 import { connectColumns } from '../store/columns/clickhouse-http.ts';
@@ -27,6 +28,7 @@ const FLUSH_MS = { end: 20_000, rest: 120_000 };
 const STATE_EVERY_MS = 100;
 const FEEDS_EVERY_MS = 2_000;
 
+accountExternalMemory();
 const stop = new AbortController();
 /** Ends a block half stored. */
 const cut = new AbortController();

@@ -2,6 +2,7 @@
 import { setPriority } from 'node:os';
 import { systemClock } from '../base/clock.ts';
 import { isTapedeckError } from '../base/errors.ts';
+import { accountExternalMemory } from '../base/external-memory.ts';
 import { systemRandom } from '../base/random.ts';
 import { connectColumns } from '../store/columns/clickhouse-http.ts';
 import { Rebuild } from '../store/columns/rebuild/rebuild.ts';
@@ -11,6 +12,7 @@ import { openLog } from './serve/open-log.ts';
 import type { RebuildOrder, RebuildReport } from './serve/rebuild-child.ts';
 
 const NICE = 10;
+accountExternalMemory();
 const stop = new AbortController();
 let rebuild: Promise<Rebuild> | null = null;
 

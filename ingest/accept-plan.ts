@@ -150,12 +150,17 @@ function recordOf(draft: Drafting, index: number, value: unknown, slice: Uint8Ar
   if (!sized.ok) return reject(draft, index, event.id, sized.error);
   const route = routeOf(draft, event, topic);
   const record: PlannedRecord = {
-    index, id: event.id, type: known ? event.type : 'unknown', event, topic, ...route, value: sized.value.slice, blobs: sized.value.blobs,
+    index, id: event.id, type: known ? event.type : 'unknown', event: scopeOf(event), topic, ...route, value: sized.value.slice, blobs: sized.value.blobs,
   }; // prettier-ignore
   if (isRepeated(draft, record, slice)) return null;
   if (!checked.ok) draft.deadLettered.push(rejection(index, event.id, checked.error));
   draft.records.push(record);
   return record;
+}
+
+/** What is asked of an event after it was planned: the rest of it is free to go before its request is answered. */
+function scopeOf({ project, run }: Envelope): Pick<Envelope, 'project' | 'run'> {
+  return { project, run };
 }
 
 function refusalOf(rules: PlanRules, event: Envelope, topic: Topic): Problem | null {

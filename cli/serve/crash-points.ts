@@ -43,6 +43,7 @@ export function crashAfterAppend(log: EventLog, reached: Reached): EventLog {
     read: (partition, from, options) => log.read(partition, from, options),
     positions: (signal) => log.positions(signal),
     waitForAppend: (after, waitMs, signal) => log.waitForAppend(after, waitMs, signal),
+    ...(log.onAppend === undefined ? {} : { onAppend: log.onAppend }),
     sizeBytes: () => log.sizeBytes(),
     close: () => log.close(),
     append: async (partition, records, signal) => {

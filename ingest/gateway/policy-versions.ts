@@ -1,5 +1,6 @@
 /**
- * Which weights are the newest: the last `policy.published` of each run, followed in the log. Cheap: of a record that is not one, only a search for its type is paid.
+ * Which weights are the newest: the last `policy.published` of each run, followed in the log. Cheap: of a record that is not one, only a search for its type is paid, and
+ * where the log shows what is appended, no append without one is read back.
  * An event without a run counts for all runs of its project that have none of their own.
  */
 import type { Clock } from '../../base/clock.ts';
@@ -31,6 +32,8 @@ export type PolicyVersionsOptions = {
   readonly onError?: (error: unknown) => void;
 };
 
+type Stretch = { readonly from: number; readonly end: number };
+const NOWHERE: Stretch = { from: 0, end: 0 };
 const TYPE = Buffer.from('policy.published');
 const READ_BYTES = 4 * 1024 * 1024;
 const WAIT_MS = 30_000;
@@ -50,6 +53,14 @@ export function createPolicyVersions(options: PolicyVersionsOptions): PolicyVers
     if (known === undefined || known.time <= policy.time) newest.set(key, policy);
   };
 
+  /** Per partition, the last stretch of the log that was seen to hold no policy while it was appended. */
+  const quiet: (Stretch | undefined)[] = [];
+  const unlisten = log.onAppend?.((partition, first, records) => {
+    if (records.some(({ value }) => mentionsPolicy(value))) return;
+    const before = quiet[partition];
+    quiet[partition] = { from: before?.end === first ? before.from : first, end: first + records.length };
+  });
+
   const readRange = async (partition: number, from: number, end: number, signal: AbortSignal): Promise<number> => {
     let at = from;
     while (at < end) {
@@ -58,6 +69,7 @@ export function createPolicyVersions(options: PolicyVersionsOptions): PolicyVers
         const policy = await policyOf(value, options.fetchBlob);
         if (policy !== null) note(policy);
       }
+      chunk.release?.();
       at = chunk.next;
     }
     return at;
@@ -66,7 +78,11 @@ export function createPolicyVersions(options: PolicyVersionsOptions): PolicyVers
   const readOn = async (signal: AbortSignal): Promise<void> => {
     const bounds = await log.positions(signal);
     for (const [partition, { first, end }] of bounds.entries()) {
-      positions[partition] = await readRange(partition, Math.max(first, positions[partition] as number), end, signal);
+      for (let at = Math.max(first, positions[partition] as number); at < end; positions[partition] = at) {
+        const { from, end: after } = quiet[partition] ?? NOWHERE;
+        if (at >= from && at < after) at = after;
+        else at = await readRange(partition, at, at < from ? Math.min(from, end) : end, signal);
+      }
     }
   };
 
@@ -103,6 +119,7 @@ export function createPolicyVersions(options: PolicyVersionsOptions): PolicyVers
     },
     caughtUp: (signal) => read(signal ?? stop.signal),
     close: async () => {
+      unlisten?.();
       stop.abort();
       await following;
     },
@@ -110,9 +127,13 @@ export function createPolicyVersions(options: PolicyVersionsOptions): PolicyVers
 }
 
 async function policyOf(record: Uint8Array, fetchBlob: (sha256: string) => Promise<Uint8Array>): Promise<PublishedPolicy | null> {
-  if (!Buffer.from(record.buffer, record.byteOffset, record.byteLength).includes(TYPE)) return null;
+  if (!mentionsPolicy(record)) return null;
   const read = readEvent(await internalize(record, fetchBlob));
   if (!read.ok || read.value.type !== 'policy.published') return null;
   const { project, run, time, data } = read.value;
   return { project: project ?? DEFAULT_PROJECT, run: run ?? null, version: data.version, time };
+}
+
+function mentionsPolicy(record: Uint8Array): boolean {
+  return Buffer.from(record.buffer, record.byteOffset, record.byteLength).includes(TYPE);
 }

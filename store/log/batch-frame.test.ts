@@ -89,10 +89,10 @@ test('memory that was given back is used again, without a trace of what was in i
   const first = await encodeBatches([{ key: Buffer.from('a'), value: Buffer.alloc(200_000, 1) }], 'none');
   const memory = first[0]?.bytes.buffer;
   first[0]?.release();
-  const list = [{ key: Buffer.from('b'), value: Buffer.alloc(100_000, 2) }];
+  const list = [{ key: Buffer.from('b'), value: Buffer.alloc(150_000, 2) }];
   const second = await encodeBatches(list, 'none');
   assert.equal(second[0]?.bytes.buffer, memory);
   assert.deepEqual(asText(await decodeAll(second)), asText(list));
-  const third = await encodeBatches([{ key: Buffer.from('c'), value: Buffer.alloc(100_000, 3) }], 'none');
+  const third = await encodeBatches([{ key: Buffer.from('c'), value: Buffer.alloc(150_000, 3) }], 'none');
   assert.notEqual(third[0]?.bytes.buffer, memory, 'memory in use is not given out');
 });

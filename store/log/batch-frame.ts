@@ -40,7 +40,7 @@ const COMPRESS_FROM_BYTES = 12 * 1024;
 const VALUE_BYTES = 1024 * 1024;
 const LENGTHS_BYTES = 8;
 const pool = createMemoryPool(VALUE_BYTES, 16);
-/** Readers give memory back a block at a time: what one block of the projector holds. */
+/** Readers give memory back a block at a time: what two blocks of the projector hold. */
 const POOLED_BODIES = 64;
 
 export type BatchEncoder = {

@@ -11,7 +11,7 @@ import { createBatchEncoder, recordBytes } from './batch-frame.ts';
 import type { BatchEncoder, LogCompression } from './batch-frame.ts';
 import { createBatchReader } from './batch-reader.ts';
 import { diskError } from './disk-errors.ts';
-import type { EventLog, LogRecord } from './event-log.ts';
+import type { AppendListener, EventLog, LogRecord } from './event-log.ts';
 import { createGroupCommit } from './group-commit.ts';
 import type { GroupCommit, PlacedBatch } from './group-commit.ts';
 import { openDatabase } from './log-database.ts';
@@ -174,6 +174,11 @@ function assemble(parts: {
   const checkOpen = (): void => {
     if (closing !== null) throw new TapedeckError('closed', 'the log is closed');
   };
+  const listeners = new Set<AppendListener>();
+  const onAppend = (listener: AppendListener): (() => void) => {
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  };
   const allPartitions = Array.from({ length: options.partitions }, (_, partition) => partition);
 
   return {
@@ -185,8 +190,11 @@ function assemble(parts: {
       if (records.length === 0) return { first: range(partition).end };
       checkRecordSizes(records, options.maxRecordBytes);
       const bytes = records.reduce((sum, record: LogRecord) => sum + recordBytes(record), 0);
-      return { first: await writing.queue.append(partition, bytes, () => writing.encoder.encode(records), signal) };
+      const first = await writing.queue.append(partition, bytes, () => writing.encoder.encode(records), signal);
+      for (const listener of listeners) listener(partition, first, records);
+      return { first };
     },
+    ...(writing === null ? {} : { onAppend }),
     read: async (partition, from, { maxBytes, waitMs = 0, signal }) => {
       checkOpen();
       checkPartition(partition, options.partitions);

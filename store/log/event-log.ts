@@ -19,6 +19,9 @@ export type LogChunk = {
   readonly release?: () => void;
 };
 
+/** Is shown the records of an append at their first offset; they may be looked at only during the call. */
+export type AppendListener = (partition: number, first: number, records: readonly LogRecord[]) => void;
+
 export interface EventLog {
   /** Number of partitions: fixed at creation, refused when it differs (`partition_count_changed`). */
   readonly partitions: number;
@@ -47,6 +50,12 @@ export interface EventLog {
 
   /** Waits until some partition's end is beyond `after[partition]`, or `waitMs` passed. Resolves true when something is there. */
   waitForAppend(after: readonly number[], waitMs: number, signal?: AbortSignal): Promise<boolean>;
+
+  /**
+   * Only of a log whose records all pass through this object: shows every append that is durable, before it resolves, so that who looks for something rare need not read
+   * back what was just written. Returns how to end it.
+   */
+  readonly onAppend?: (listener: AppendListener) => () => void;
 
   /** Bytes the log keeps on disk, or null where the driver cannot know (a broker). */
   sizeBytes(): Promise<number | null>;

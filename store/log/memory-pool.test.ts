@@ -14,6 +14,19 @@ test('memory that was given back is taken again', () => {
   assert.notEqual(pool.take(PIECE).buffer, first.buffer);
 });
 
+test('a small batch takes a small piece, and pieces of all sizes share one bound', () => {
+  const pool = createMemoryPool(PIECE, 1);
+  const quarters = Array.from({ length: 5 }, () => pool.take(PIECE / 4 - 100));
+  for (const quarter of quarters) assert.equal(quarter.buffer.byteLength, PIECE / 4);
+  for (const quarter of quarters) pool.give(quarter);
+  const whole = pool.take(PIECE);
+  pool.give(whole);
+  assert.notEqual(pool.take(PIECE).buffer, whole.buffer); // four quarters are free already
+  const known = new Set(quarters.map(({ buffer }) => buffer));
+  const again = Array.from({ length: 5 }, () => pool.take(PIECE / 4).buffer);
+  assert.equal(again.filter((buffer) => known.has(buffer)).length, 4);
+});
+
 test('what does not fit is not pooled, and no more is kept than was asked for', () => {
   const pool = createMemoryPool(PIECE, 1);
   const [small, large, kept, over] = [pool.take(10), pool.take(PIECE + 1), pool.take(PIECE), pool.take(PIECE)];

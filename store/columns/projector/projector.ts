@@ -15,6 +15,7 @@ import { storePartition } from '../projections/position.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
 import type { BlockReport } from './after-block.ts';
 import { classify, factsOf, runKey, type Candidate, type Decision } from './classify.ts';
+import { ENOUGH_EVENTS, fillUpMs } from './fill-up.ts';
 import { gather, type Gathered } from './gather.ts';
 import { nothingKnown, type KnownFacts } from './known-facts.ts';
 import { EntityIndex, knownIds, knownTombstones } from './known-state.ts';
@@ -55,9 +56,9 @@ type BlockRead = ReadBlock & {
   readonly block: Block;
 };
 
-/** Less than this waiting is not worth a block of its own. */
-const READ_AHEAD_EVENTS = 2_000;
 const IDLE_WAIT_MS = 30_000;
+/** A block is looked at this often while it fills up. */
+const MAX_LOOKS = 4;
 
 export class Projector {
   readonly #options: ProjectorOptions;
@@ -165,7 +166,7 @@ export class Projector {
       (sum, end, p) => sum + Math.max(0, Math.min(end, until[p] ?? end) - (gathered.next[p] as number)),
       0,
     );
-    if (waiting < Math.min(READ_AHEAD_EVENTS, this.#options.blockEvents)) return null;
+    if (waiting < Math.min(ENOUGH_EVENTS, this.#options.blockEvents)) return null;
     const other = this.#blocks.find((each) => each !== block) as Block;
     const ahead = this.#read(gathered.next, other, signal);
     ahead.catch(() => {}); // it fails where it is awaited
@@ -205,12 +206,15 @@ export class Projector {
     return events === 0 && next.every((n, p) => n === this.#positions[p]) ? null : read;
   }
 
-  /** Small blocks cost more than twice as much per event: one that is not full waits until `blockWaitMs` after the last. */
+  /** Small blocks cost more than twice as much per event: one that is not full waits (fill-up.ts). */
   async #fillUp(signal: AbortSignal): Promise<void> {
     const { clock, blockWaitMs, blockEvents } = this.#options;
-    const wait = this.#blockAt + blockWaitMs - clock.monotonicMs();
-    const now = await this.#available(signal);
-    if (now < blockEvents && wait > 0) await clock.sleep(wait, signal);
+    for (let looks = 0; looks < MAX_LOOKS; looks++) {
+      const waiting = await this.#available(signal);
+      const wait = fillUpMs(waiting, clock.monotonicMs() - this.#blockAt, blockWaitMs);
+      if (waiting >= blockEvents || wait <= 0) return;
+      await clock.sleep(wait, signal);
+    }
   }
 
   async #available(signal: AbortSignal): Promise<number> {
