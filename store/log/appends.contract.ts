@@ -36,6 +36,35 @@ export function appending({ check, open }: Suite): void {
     ]);
   });
 
+  check(
+    'who listens, where the log can be listened to, is shown each append at its place before it resolves, and no more once that ended',
+    async (topic) => {
+      const log = await open({ topic });
+      if (log.onAppend === undefined) return;
+      const shown: { partition: number; first: number; values: string[] }[] = [];
+      const end = log.onAppend((partition, first, records) => {
+        shown.push({ partition, first, values: records.map(({ value }) => Buffer.from(value).toString()) });
+      });
+      const calls = Array.from({ length: 20 }, (_, call) => numbered(call * 10, 1 + (call % 3)));
+      const appended = await Promise.all(
+        calls.map(async (records, call) => {
+          const { first } = await log.append(call % 2, records);
+          assert.ok(shown.some((each) => each.partition === call % 2 && each.first === first));
+          return { partition: call % 2, first, values: records.map(({ value }) => Buffer.from(value).toString()) };
+        }),
+      );
+      await log.append(0, []);
+      await assert.rejects(log.append(0, [record('k', 'x'.repeat(MAX_RECORD_BYTES + 1))]));
+      const ordered = (list: typeof shown): typeof shown => list.toSorted((a, b) => a.partition - b.partition || a.first - b.first);
+      assert.deepEqual(ordered(shown), ordered(appended));
+      end();
+      await log.append(0, numbered(0, 1));
+      assert.equal(shown.length, calls.length);
+      const reader = await open({ topic, mode: 'read' });
+      assert.equal(reader.onAppend, undefined, 'a reader does not see what another process appends');
+    },
+  );
+
   check('concurrent appends keep the order of the calls and are not interleaved', async (topic) => {
     const log = await open({ topic });
     const calls = Array.from({ length: 60 }, (_, call) =>
