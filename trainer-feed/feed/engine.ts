@@ -456,7 +456,8 @@ export class FeedEngine {
   async #idle({ fold }: FeedFiles, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     const { events, feeds, clock } = this.#ports;
-    const deadline = (nextDeadline(this.#notes) - fold.now) / 1000;
+    // while reading pauses no deadline passes, so that one that is over must not wake it again and again
+    const deadline = this.#view.paused ? Infinity : (nextDeadline(this.#notes) - fold.now) / 1000;
     const ms = Math.max(1, Math.min(IDLE_MS, deadline));
     const stop = new AbortController();
     const onAbort = (): void => stop.abort(signal.reason);

@@ -166,6 +166,16 @@ describe('an open group', () => {
     assert.equal(told(judge(half, {}, { runDeleted: true })), 'fail run_deleted');
   });
 
+  test('that was sealed and has no rollout that may enter is given up at its deadline or with its run: nobody ends it otherwise', () => {
+    const evals = facts(SEALED(2), rollout('a', { work: 'eval' }), rollout('b', { work: 'eval' }));
+    assert.match(told(judge(evals)), /^wait 2 of 2 rollouts/);
+    assert.equal(told(judge(evals, {}, { now: T0 + 1000 })), 'fail no_rollouts');
+    assert.match(told(judge(evals, {}, { now: T0 + 1000, caughtUp: false })), /^wait/);
+    assert.equal(told(judge(evals, {}, { runEnded: true })), 'fail no_rollouts');
+    const selves = facts(rollout('a', { mirrorOf: 'b' }), rollout('b', { mirrorOf: 'a' }));
+    assert.equal(told(judge(selves, {}, { now: T0 + 1000 })), 'fail no_rollouts');
+  });
+
   test('leaves a mirror out as soon as its original is there', () => {
     const verdict = judge(facts(rollout('a'), rollout('b'), rollout('m', { mirrorOf: 'a' })), { redundant: 'all' });
     assert.deepEqual(traces(verdict), ['t-a', 't-b']);
