@@ -130,6 +130,7 @@ test('a commit names its holder, its batch and its token: one that fits another 
   assert.equal(commit(log, 1, 'x', token + 1), 'stale_token');
   assert.equal(commit(log, 1, 'x', token), 'counts');
   assert.equal(commit(log, 2, 'x', token), 'stale_token', 'the lease was of batch 1');
+  assert.equal(lease(log, 2, 'x', { renews: token }), 'stale_token', 'it is not renewed for another batch');
 });
 
 test('a rewind gives checkpoints, order and groups back as they were at its batch', () => {

@@ -291,7 +291,8 @@ export class FeedEngine {
   #groupDrafts(files: FeedFiles, caughtUp: boolean): Draft[] {
     const { fold } = files;
     if (!readyEnough(fold, this.origin)) return [];
-    const judged = { fold, notes: this.#notes, ...this.#scoring.judging(fold), now: fold.now, caughtUp };
+    const expiry = this.origin.resolved.spec.rolloutExpirySeconds * 1_000_000;
+    const judged = { fold, notes: this.#notes, ...this.#scoring.judging(fold), now: fold.now, expiry, caughtUp };
     return withBaselines(groupDecisions(judged), { ...files, origin: this.origin });
   }
 

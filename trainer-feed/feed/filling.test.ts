@@ -175,6 +175,22 @@ describe('a group', () => {
   });
 });
 
+test('a rollout that its group does without and that is never heard of again is recorded and forgotten', async () => {
+  const feeds = await start();
+  await create(feeds, { rolloutExpirySeconds: 0.2 });
+  const dead = group('g0', [1], { size: 3, from: 2 }).slice(0, 4); // it has sampled and never ends
+  await feeds.append([...group('g0', [1, 0], { size: 3 }), ...dead, event('group.sealed', { run: 'r', group: 'g0' }, T0 + 1, { size: 2, reason: 'deadline' })]);
+  assert.deepEqual((await rowsOf(feeds, 1)).map((row) => row.rollout), ['g0-0', 'g0-1']);
+  await feeds.until('f', ({ fold }) => fold?.decisions.totals.dropped.has('late'));
+  const { facts, decisions } = await feeds.until('f', ({ fold }) => fold);
+  assert.deepEqual(decisions.totals.dropped.get('late'), { rollouts: 1, tokens: 5 });
+  assert.deepEqual([facts.stragglers.size, [...facts.rollouts.values()].map(({ rollout }) => rollout).toSorted()], [0, ['g0-0', 'g0-1']]);
+  // should it come back all the same, nobody takes notice
+  await feeds.append(group('g0', [1], { size: 3, from: 2 }).slice(4));
+  await feeds.until('f', ({ view }) => view.caughtUp);
+  assert.equal(decisions.totals.dropped.get('late')?.rollouts, 1);
+}); // prettier-ignore
+
 describe('another feed over the same log', () => {
   test('takes the same groups in the same batches, with rewards as that one saw them, or as they are now', async () => {
     const feeds = await start();
