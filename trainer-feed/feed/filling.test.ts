@@ -175,6 +175,19 @@ describe('a group', () => {
   });
 });
 
+test('who comes while the members wait for a score is late too, though nothing was decided about rewards yet', async () => {
+  const feeds = await start();
+  await create(feeds, {});
+  const isScore = ({ type, rollout }: TapedeckEvent): boolean => type === 'reward.assigned' && rollout === 'g0-1';
+  const events = group('g0', [1, 0]);
+  await feeds.append(events.filter((each) => !isScore(each)));
+  await feeds.until('f', ({ fold }) => fold?.decisions.groups.values().next().value?.state === 'sealed');
+  await feeds.append(group('g0', [5], { size: 2, from: 2, at: 1000 }));
+  await feeds.until('f', ({ fold }) => fold?.decisions.totals.dropped.has('late'));
+  await feeds.append(events.filter(isScore));
+  assert.deepEqual((await rowsOf(feeds, 1)).map((row) => [row.rollout, row.advantage]), [['g0-0', 0.5], ['g0-1', -0.5]]);
+}); // prettier-ignore
+
 test('a rollout that its group does without and that is never heard of again is recorded and forgotten', async () => {
   const feeds = await start();
   await create(feeds, { rolloutExpirySeconds: 0.2 });
