@@ -52,11 +52,15 @@ type Trained = {
 
 /** A trainer of one rank over the proxy, on a new feed over the same log. */
 async function train(feed: string, more: object = {}): Promise<Trained> {
-  if ('missing' in found) throw new Error(found.missing);
   const made = await fetch(`${server.url}/v1/feeds`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ feed, spec: SPEC }) }); // prettier-ignore
   assert.equal(made.status, 201, await made.text());
+  return run({ feed, ...more });
+}
+
+async function run(options: object): Promise<Trained> {
+  if ('missing' in found) throw new Error(found.missing);
   const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-  const asked = { url, feed, rank: 0, world: 1, max_tokens: 64, steps: null, checkpoint: null, local_files: false, ...more };
+  const asked = { url, rank: 0, world: 1, max_tokens: 64, steps: null, checkpoint: null, local_files: false, ...options };
   const child = spawn(found.python, [join(CLIENT, 'tests/train.py'), JSON.stringify(asked)], {
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: 180_000,
@@ -106,6 +110,26 @@ test('connections that break inside slices change nothing of what is trained', {
   assert.deepEqual(cut.steps, whole.steps);
   assert.ok(slices >= 3 * whole.steps.length);
 });
+
+test('numpy is enough: without torch the same is trained', { skip, timeout: 400_000 }, async () => {
+  nextFault = () => 'none';
+  const both = [await train('with torch'), await train('without torch', { without_torch: true })] as const;
+  assert.deepEqual([both[1].code, both[1].steps.length > 3], [0, true], both[1].said);
+  assert.deepEqual(both[1].steps, both[0].steps);
+});
+
+test(
+  'a rank that only reads is told why it cannot, by the code of the server and with its remedy',
+  { skip, timeout: 400_000 },
+  async () => {
+    nextFault = () => 'none';
+    for (const localFiles of [true, false]) {
+      const refused = await run({ feed: 'nobody', rank: 1, world: 2, local_files: localFiles });
+      assert.match(refused.said, /FeedError: not_found: there is no feed nobody in project default: create it with POST/);
+      assert.equal(refused.code, 1);
+    }
+  },
+);
 
 test('a byte that is not the feed’s is refused by name, and the batch is not trained', { skip, timeout: 400_000 }, async () => {
   let slices = 0;

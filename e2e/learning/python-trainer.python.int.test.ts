@@ -23,6 +23,7 @@ const skip = 'missing' in found ? found.missing : false;
 const ROOT = join(import.meta.dirname, '../..');
 const RUN = 'python-trainer';
 const LESSON_MS = 400_000;
+const CONTROL_STEPS = 40;
 
 function pythonWith(): { readonly python: string; readonly env: NodeJS.ProcessEnv } {
   if ('missing' in found) throw new Error(found.missing);
@@ -49,23 +50,34 @@ describe('the trainer in Python', { skip }, () => {
     folder.remove();
   });
 
-  test('the policy learns from it', { timeout: LESSON_MS + 60_000 }, async () => {
+  /** Plays until the goal or `maxSteps`, while train.py trains. */
+  async function attend(run: string, options: readonly string[], maxSteps: number): Promise<Awaited<ReturnType<typeof learn>>> {
     const { python, env } = pythonWith();
-    const child = spawn(python, [join(ROOT, 'examples/learning/train.py'), '--url', server.url, '--run', RUN, '--weights', weights], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: LESSON_MS,
-      killSignal: 'SIGKILL',
-      env,
-    });
+    const at = join(weights, run);
+    const child = spawn(
+      python,
+      [join(ROOT, 'examples/learning/train.py'), '--url', server.url, '--run', run, '--weights', at, ...options],
+      {
+        stdio: ['ignore', 'pipe', 'pipe'],
+        timeout: LESSON_MS,
+        killSignal: 'SIGKILL',
+        env,
+      },
+    );
     const said = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit') as Promise<[number | null]>]);
     const broken = new AbortController();
     child.once('exit', (code) => void (code !== 0 && broken.abort(new Error('the trainer ended'))));
     const lesson = await learn(
-      { url: server.url, run: RUN, seed: 1, maxSteps: 150, maxRollouts: 12_000, goal: 0.75, shuffled: false, weights, pace: async () => {}, signal: broken.signal, isFinal: () => true },
+      { url: server.url, run, seed: 1, maxSteps, maxRollouts: 12_000, goal: 0.75, shuffled: false, weights: at, pace: async () => {}, signal: broken.signal, isFinal: () => true },
       { clock: systemClock, random: systemRandom },
     ); // prettier-ignore
     const [printed, complaints, [code]] = await said;
     assert.equal(code, 0, `${printed}${complaints}`);
+    return lesson;
+  }
+
+  test('the policy learns from it', { timeout: LESSON_MS + 60_000 }, async () => {
+    const lesson = await attend(RUN, [], 150);
     assert.ok(lesson.learnt, `after ${lesson.standing.policy.version} steps: ${JSON.stringify([...lesson.lately])}`);
     await caughtUp(server.url);
     const [curve] = await sql<{ first: number; steps: string; files: string }>(
@@ -79,6 +91,13 @@ describe('the trainer in Python', { skip }, () => {
     assert.equal(Number(curve?.files), Number(curve?.steps) + 1);
   });
 
+  test('with the advantages of other rows it learns nothing', { timeout: LESSON_MS + 60_000 }, async () => {
+    const control = await attend('python-control', ['--shuffled'], CONTROL_STEPS);
+    assert.ok(control.standing.policy.version >= CONTROL_STEPS, `only ${control.standing.policy.version} steps`);
+    const mean = [...control.lately.values()].reduce((a, b) => a + b, 0) / control.lately.size;
+    assert.ok(mean < 0.4, `its mean reward is ${mean}: ${JSON.stringify([...control.lately])}`);
+  });
+
   test('on the same batch all three trainers have the same gradient', async () => {
     const { python, env } = pythonWith();
     const random = seededRandom(3);
@@ -88,7 +107,7 @@ describe('the trainer in Python', { skip }, () => {
       assert.equal(answer.status, 200);
       const manifest = (await (await fetch(`${server.url}/v1/feeds/${RUN}/batches/${n}/manifest`)).json()) as { counts: { N_rl: number } };
       // weights of the run, which the importance ratio is near 1 for, and some that are far away
-      const own = doublesIn(join(weights, `policy-${n - 1}.f64`));
+      const own = doublesIn(join(weights, RUN, `policy-${n - 1}.f64`));
       for (const [name, of] of Object.entries({ own, far: own.map((weight) => weight + 0.3 * (random.next() - 0.5)) })) {
         const [slice, file, out] = ['slice', 'weights.f64', 'gradient'].map((each) => join(folder.path, each)) as [string, string, string];
         writeFileSync(slice, bytes);

@@ -10,11 +10,12 @@ program, samples with the newest that were published. Needs numpy and pyarrow. W
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import os
 import time
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -36,8 +37,10 @@ RATE, BETA_1, BETA_2, EPSILON = 0.1, 0.9, 0.99, 1e-8
 MAX_TOKENS = 4096
 PATIENCE_S = 60.0
 
-Gradient = Callable[[np.ndarray, Sequence[MicroBatch], Denominators], "tuple[np.ndarray, float, Mapping[str, float]]"]
-"""(weights, micro-batches, denominators of the whole batch) -> gradient, loss, metrics."""
+Advantages = Optional[Sequence[np.ndarray]]
+"""One array per micro-batch, a value per token; None = those of the batch."""
+Gradient = Callable[[np.ndarray, Sequence[MicroBatch], Denominators, Advantages], "tuple[np.ndarray, float, Mapping[str, float]]"]
+"""(weights, micro-batches, denominators of the whole batch, advantages) -> gradient, loss, metrics."""
 
 
 class Places:
@@ -59,11 +62,15 @@ class Places:
         self.by_second = COPIES_BY_SECOND + second[:, None] * WINDOW + k[None, :]
 
 
-def numpy_gradient(weights: np.ndarray, micro_batches: Sequence[MicroBatch], denominators: Denominators) -> tuple[np.ndarray, float, Mapping[str, float]]:
+def numpy_gradient(
+    weights: np.ndarray, micro_batches: Sequence[MicroBatch], denominators: Denominators, advantages: Advantages = None
+) -> tuple[np.ndarray, float, Mapping[str, float]]:
     """Written out: d log p[y] / d logit[v] = (v = y) - p[v], and each logit is a sum of weights."""
     gradient, loss, metrics = np.zeros_like(weights), 0.0, {}
-    for micro_batch in micro_batches:
+    for i, micro_batch in enumerate(micro_batches):
         places, streams = Places(micro_batch), micro_batch.streams
+        if advantages is not None:
+            streams = dataclasses.replace(streams, advantages=advantages[i])
         every = np.arange(len(places.chosen))
         columns = np.arange(V)
         logits = np.broadcast_to(weights[BIASES:COPIES_BY_FIRST], (len(every), V)).copy()
@@ -101,12 +108,16 @@ def slopes_of(trainer: np.ndarray, streams: LossStreams, denominators: Denominat
     return np.where(streams.loss_mask, slopes * weights / denominators.n_rl, 0.0)
 
 
-def torch_gradient(weights: np.ndarray, micro_batches: Sequence[MicroBatch], denominators: Denominators) -> tuple[np.ndarray, float, Mapping[str, float]]:
+def torch_gradient(
+    weights: np.ndarray, micro_batches: Sequence[MicroBatch], denominators: Denominators, advantages: Advantages = None
+) -> tuple[np.ndarray, float, Mapping[str, float]]:
     """By autograd through the reference loss."""
     w = torch.tensor(weights, requires_grad=True)
     loss, metrics = 0.0, {}
-    for micro_batch in micro_batches:
-        places = Places(micro_batch)
+    for i, micro_batch in enumerate(micro_batches):
+        places, streams = Places(micro_batch), micro_batch.torch_streams()
+        if advantages is not None:
+            streams = dataclasses.replace(streams, advantages=torch.tensor(advantages[i]))
         columns = np.arange(V)
         logits: Any = w[BIASES:COPIES_BY_FIRST].expand(len(places.chosen), V)
         for k in range(WINDOW):
@@ -115,12 +126,24 @@ def torch_gradient(weights: np.ndarray, micro_batches: Sequence[MicroBatch], den
             copied = torch.nn.functional.one_hot(torch.tensor(places.tokens[:, k]), V) * copies[:, None]
             logits = logits + seen * (w[places.rows[:, k, None] + columns] + copied)
         trainer = torch.log_softmax(logits, dim=1)[torch.arange(len(places.chosen)), torch.tensor(places.chosen)]
-        part, measured = compute_loss(trainer, micro_batch.torch_streams(), denominators, dppo_kl(MASK, MASK, kl_tau=KL_TAU))
+        part, measured = compute_loss(trainer, streams, denominators, dppo_kl(MASK, MASK, kl_tau=KL_TAU))
         part.backward()
         loss += float(part)
         metrics.update(measured)
     assert w.grad is not None
     return w.grad.numpy(), loss, metrics
+
+
+def shuffled_advantages(micro_batches: Sequence[MicroBatch], random: np.random.Generator) -> list[np.ndarray]:
+    """The control: every row gets the advantage of a row drawn from the batch, each once. What the policy is told is then not what it did."""
+    trained = [~micro_batch.padding for micro_batch in micro_batches]
+    drawn = random.permutation(np.concatenate([micro_batch.scalars("advantage")[rows] for micro_batch, rows in zip(micro_batches, trained)]))
+    given = []
+    for micro_batch, rows in zip(micro_batches, trained):
+        per_row = np.zeros(micro_batch.rows, np.float32)
+        per_row[rows], drawn = drawn[: rows.sum()], drawn[rows.sum() :]
+        given.append(np.repeat(per_row, np.diff(micro_batch.cu_seqlens)))
+    return given
 
 
 class Adam:
@@ -164,14 +187,16 @@ def main() -> None:
     parser.add_argument("--run", default="learning", help="the run, which the feed is named after")
     parser.add_argument("--weights", type=Path, required=True, help="folder that the player reads")
     parser.add_argument("--engine", choices=["numpy", "torch"], default="numpy" if torch is None else "torch")
+    parser.add_argument("--shuffled", action="store_true", help="give every row the advantage of another: the control, in which nothing is learnt")
     asked = parser.parse_args()
     gradient_of: Gradient = numpy_gradient if asked.engine == "numpy" else torch_gradient
     asked.weights.mkdir(parents=True, exist_ok=True)
-    weights, adam = np.zeros(WEIGHTS), Adam()
+    weights, adam, random = np.zeros(WEIGHTS), Adam(), np.random.default_rng(1)
     with open_feed(asked.url, asked.run) as feed:
         feed.publish(0, write_weights(asked.weights, 0, weights))
         for batch in feed:
-            gradient, loss, metrics = gradient_of(weights, batch.micro_batches, batch.denominators)
+            advantages = shuffled_advantages(batch.micro_batches, random) if asked.shuffled else None
+            gradient, loss, metrics = gradient_of(weights, batch.micro_batches, batch.denominators, advantages)
             weights = adam.step(weights, gradient)
             uri = write_weights(asked.weights, batch.n, weights)
             batch.commit({"loss": loss, "grad_norm": float(np.linalg.norm(gradient)), "lr": RATE, **metrics})

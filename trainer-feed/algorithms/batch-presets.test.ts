@@ -49,6 +49,17 @@ describe('grpo with scale batch', () => {
     near(rows.map((r) => r.advantage), [-2, -3].map((d) => d / (Math.SQRT1_2 + 1e-4))); // prettier-ignore
     assert.equal(statistics.populations[0]?.statistics['members'], 2);
   });
+
+  it('gives 0 where all members that are in the batch have one reward, though the baseline of their group is another', () => {
+    const group = groupOf([{ reward: 1 }, { reward: 1 }, { reward: 8, truncated: true }], { group: 'g0' });
+    for (const algorithm of ['grpo', 'echo']) {
+      const spec = specOf({
+        others: { score: { algorithm, params: { scale: 'batch' } }, truncated: 'drop' },
+        dropZeroAdvantage: false,
+      });
+      assert.deepEqual(cut(spec, [group], CONTEXT).rows.map((r) => r.advantage), [0, 0]); // prettier-ignore
+    }
+  });
 });
 
 describe('reinforce_pp', () => {
@@ -172,6 +183,21 @@ describe('gdpo', () => {
     // channel b has one score in the group: it says nothing
     const d = 0.5 / (Math.SQRT1_2 + 1e-4);
     near(rows.map((r) => r.advantage), [d, -d].map((v) => v / (Math.sqrt(varOf([d, -d])) + 1e-4))); // prettier-ignore
+  });
+
+  it('counts an errored trace that is in the baseline as 0 in every channel, whatever it was scored', () => {
+    const scores = (a: number) => [{ name: 'a', score: a, weight: 1 }];
+    const spec = (failed: 'zero' | 'exclude') =>
+      specOf({ others: { score: { algorithm: 'gdpo', params: { channels: ['a'] } }, failed }, dropZeroAdvantage: false });
+    const group = (bad: number) => groupOf([{ scores: scores(1) }, { scores: scores(3) }, { scores: scores(bad), ok: false }]);
+    const values = (failed: 'zero' | 'exclude', bad: number) => cut(spec(failed), [group(bad)], CONTEXT).rows.map((r) => r.advantage);
+    assert.deepEqual(values('zero', 100), values('zero', -7));
+    const [low, high] = [1, 3].map((a) => (a - 4 / 3) / (Math.sqrt(varOf([1, 3, 0])) + 1e-4)) as [number, number];
+    near(
+      values('zero', 100),
+      [low, high].map((y) => (y - (low + high) / 2) / (Math.sqrt(varOf([low, high])) + 1e-4)),
+    );
+    assert.deepEqual(values('exclude', 100), values('exclude', -7));
   });
 
   it('refuses a channel that a member has twice', () => {

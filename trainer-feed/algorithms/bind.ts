@@ -1,5 +1,5 @@
 /** Checks the parameters of an algorithm and binds them, so that nothing downstream sees them unchecked. */
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Problem, Result } from '../../base/result.ts';
 import type { Algorithm, BoundAlgorithm } from './algorithm.ts';
 
@@ -16,7 +16,29 @@ export function bindable<P>(algorithm: Algorithm<P>): Bindable {
   return { name: algorithm.name, version: algorithm.version, schema: algorithm.params, bind: (params) => bind(algorithm, params) };
 }
 
+const streams = z.looseObject({
+  rl: z.number(),
+  ce: z.number(),
+  refKl: z.number(),
+  observations: z.looseObject({ roles: z.record(z.string(), z.number()), filter: z.string().nullable() }).optional(),
+});
+
+/** A module that throws where it is bound makes a fault of the specification, like one that gives no weights: a server serves its other feeds. */
 function bind<P>(algorithm: Algorithm<P>, input: unknown): Result<BoundAlgorithm, readonly Problem[]> {
+  try {
+    const bound = bindParams(algorithm, input);
+    if (!bound.ok || streams.safeParse(bound.value.streams).success) return bound;
+    return fault(`${algorithm.name}: streams must give a weight for each of rl, ce and refKl`);
+  } catch (error) {
+    return fault(`${algorithm.name} threw: ${String(error)}`);
+  }
+}
+
+function fault(message: string): Result<never, readonly Problem[]> {
+  return { ok: false, error: [{ code: 'invalid_value', message }] };
+}
+
+function bindParams<P>(algorithm: Algorithm<P>, input: unknown): Result<BoundAlgorithm, readonly Problem[]> {
   const parsed = algorithm.params.safeParse(input);
   if (!parsed.success) {
     return {
@@ -31,7 +53,7 @@ function bind<P>(algorithm: Algorithm<P>, input: unknown): Result<BoundAlgorithm
   const scope = typeof algorithm.scope === 'function' ? algorithm.scope(params) : algorithm.scope;
   const { shape, finish } = algorithm;
   if (scope === 'batch' && finish === undefined) {
-    return { ok: false, error: [{ code: 'invalid_value', message: `${algorithm.name} has scope batch but no function finish` }] };
+    return fault(`${algorithm.name} has scope batch but no function finish`);
   }
   return {
     ok: true,

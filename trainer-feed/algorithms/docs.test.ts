@@ -78,6 +78,18 @@ describe('docs/custom-algorithms.md', () => {
     assert.match(resolved.ok ? '' : (resolved.error[0]?.message ?? ''), /scope batch but no function finish/);
   });
 
+  it('is a fault of the specification where it throws or gives no weights while it is bound', async () => {
+    const algorithm = (fields: string) => `export default ({ z, RL_STREAMS }) => ({ algorithms: [{ name: 'x', version: 1, scope: 'group', params: z.strictObject({}), streams: () => RL_STREAMS, score: () => ({ values: null }), ${fields} }] })`;
+    const boom = '() => { throw new Error("not today") }';
+    const cases = [[`streams: ${boom}`, /x threw: Error: not today/], [`scope: ${boom}`, /not today/], [`reduction: ${boom}`, /not today/], [`params: z.strictObject({}).transform(${boom})`, /not today/], ['streams: () => undefined', /streams must give a weight/], ['streams: () => ({ rl: NaN, ce: 0, refKl: 0 })', /streams must give a weight/]] as const;
+    for (const [i, [fields, why]] of cases.entries()) {
+      const registry = await load(`bound-${i}.mjs`, algorithm(fields));
+      const resolved = resolveSpec({ maxRowTokens: 9, others: { score: { algorithm: 'x' } } }, registry);
+      assert.match(resolved.ok ? '' : (resolved.error[0]?.message ?? ''), why);
+      assert.equal(resolveSpec({ maxRowTokens: 9 }, registry).ok, true);
+    }
+  });
+
   it('lets a module of batch scope see the frozen members', async () => {
     const registry = await load('mean.mjs', `export default ({ z, mean, RL_STREAMS }) => ({ algorithms: [{ name: 'batch_mean', version: 1, scope: 'batch', params: z.strictObject({}), streams: () => RL_STREAMS,
       score: ({ rewards }) => ({ values: rewards }),

@@ -10,7 +10,7 @@ type EchoParams = GrpoParams & { readonly roles: Readonly<Record<string, number>
 
 export const echo: Algorithm<EchoParams> = {
   name: 'echo',
-  version: 1,
+  version: 2,
   scope: grpoScope,
   params: z
     .strictObject({

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { advantagesOf, CONTEXT, groupOf, plainGroup, scoredBy } from '../cut/ready-groups.arbitrary.ts';
+import { advantagesOf, CONTEXT, groupOf, plainGroup, scoredBy, specOf } from '../cut/ready-groups.arbitrary.ts';
 import { cut } from '../cut/cut.ts';
 
 const f32 = (values: readonly number[]): number[] => values.map((v) => Math.fround(v));
@@ -79,6 +79,18 @@ describe('grpo with a length penalty', () => {
     assert.deepEqual(advantagesOf(scoredBy('grpo', { lengthPenalty: {} }), [sized])[0], f32(shaped.map((r) => r - centre)));
   });
 
+  it('takes nothing for what no member has: maxima count as 1', () => {
+    const group = groupOf([
+      { reward: 1, nodes: [{ sampled: 2 }] },
+      { reward: 0, nodes: [{ sampled: 4 }] },
+    ]);
+    // no token that was not sampled: 0 of 1, not 0 of 0
+    const shaped = [1 - 0.5 * (0.5 * (2 / 4) + 0.25), 0 - 0.5 * (0.5 + 0.25)];
+    const centre = ((shaped[0] as number) + (shaped[1] as number)) / 2;
+    const penalty = { output: 0.5, input: 1, turns: 0.25 };
+    assert.deepEqual(advantagesOf(scoredBy('grpo', { lengthPenalty: penalty }), [group])[0], shaped.map((r) => r - centre)); // prettier-ignore
+  });
+
   it('counts sampled nodes as turns, those without tokens too', () => {
     const failed = { tokens: false as const, sampled: 1, parent: 0 };
     const group = groupOf([{ reward: 1 }, { reward: 1, nodes: [{ role: 'user', context: 3 }, { sampled: 2 }, failed] }]);
@@ -110,6 +122,15 @@ describe('dr_grpo, rloo, opo', () => {
     assert.deepEqual(one('rloo', {}, [2, 2]), [0, 0]);
     assert.deepEqual(one('rloo', {}, [2]), [0]);
     assert.deepEqual(one('rloo', { singleton: 'reward' }, [2]), [2]);
+  });
+
+  it('opo is exactly 0 for equal rewards, also beside an errored trace without tokens, which weighs nothing', () => {
+    const failed = specOf({ others: { score: { algorithm: 'opo' }, failed: 'zero' }, dropZeroAdvantage: false });
+    const group = groupOf([
+      ...[3, 5, 7].map((sampled) => ({ reward: 17.3, nodes: [{ role: 'user', context: 1 }, { sampled }] })),
+      { ok: false, nodes: [{ role: 'user', context: 1 }] },
+    ]);
+    assert.deepEqual(cut(failed, [group], CONTEXT).rows.map((r) => r.advantage), [0, 0, 0]); // prettier-ignore
   });
 
   it('opo weights the mean by sampled tokens', () => {
@@ -207,6 +228,11 @@ describe('rae', () => {
     assert.deepEqual(advantagesOf(spec, [{ ...partly, baselines: [9, 0.25] }]), [[null, 0.75]]);
     const recorded = { ...first, baselines: [0.25, 0, 0.5] };
     assert.deepEqual(advantagesOf(spec, [recorded, second], { raeState: new Map([['["env","a"]', 100]]) }), [[0.75, 2, 0.5], [-100]]);
+  });
+
+  it('reads what was recorded for a trace, not for its place among the members', () => {
+    const group = groupOf([{ reward: 1, agent: 'a', trainable: false }, { reward: 1, agent: 'a' }, { reward: null, agent: 'a' }, { reward: 4, agent: 'b' }]); // prettier-ignore
+    assert.deepEqual(advantagesOf(spec, [{ ...group, baselines: [100, 0.25, 200, 2] }]), [[null, 0.75, null, 2]]);
   });
 });
 

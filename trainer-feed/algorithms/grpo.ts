@@ -87,13 +87,16 @@ export function scoreGrpo(input: GroupInput, params: GrpoParams): GroupScore {
   return { values: overParts(input.rewards, partsBy(input.members, (m) => m.agent), credit) }; // prettier-ignore
 }
 
-/** Scale batch: the group's differences over the deviation of the raw rewards of all frozen members; a batch of one member gets 0. */
+/**
+ * Scale batch: the group's differences over the deviation of the raw rewards of all frozen members; 0 where those are all equal, also when the group's own mean is another
+ * (members that ship nothing count there): nothing divides by epsilon alone.
+ */
 export function finishGrpo(members: readonly FrozenMember[], params: GrpoParams): BatchScore {
   const rewards = Float64Array.from(members, (m) => m.member.reward);
   const std = deviation(rewards);
   const divisor = std + (params.epsilon as number);
   return {
-    values: Float64Array.from(members, (m) => (members.length < 2 ? 0 : m.value / divisor)),
+    values: Float64Array.from(members, (m) => (std === 0 ? 0 : m.value / divisor)),
     statistics: { members: members.length, rewardMean: mean(rewards), rewardStd: std },
   };
 }
@@ -104,7 +107,7 @@ export function grpoScope(params: GrpoParams): 'group' | 'batch' {
 
 export const grpo: Algorithm<GrpoParams> = {
   name: 'grpo',
-  version: 1,
+  version: 2,
   scope: grpoScope,
   params: z.strictObject(grpoShape).transform(completeGrpo),
   streams: () => RL_STREAMS,

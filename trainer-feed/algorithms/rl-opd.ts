@@ -8,7 +8,7 @@ type RlOpdParams = GrpoParams & TeacherParams & { readonly lambda: number };
 
 export const rlOpd: Algorithm<RlOpdParams> = {
   name: 'rl_opd',
-  version: 1,
+  version: 2,
   scope: grpoScope,
   params: z
     .strictObject({

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { cut } from './cut.ts';
 import { CONTEXT, groupOf, plainGroup, scoreOf, scoredBy, specOf, type TraceSketch } from './ready-groups.arbitrary.ts';
+import { recordBaselines } from './running-baseline.ts';
 
 const GRPO = scoredBy('grpo');
 const excludedOf = (traces: readonly TraceSketch[], spec = GRPO) =>
@@ -95,6 +96,15 @@ describe('group filters', () => {
     const reason = (on: string) => cut(specOf({ others: { groups: { zeroVariance: true, on } } }), [group], CONTEXT).groups[0]?.reason;
     assert.deepEqual(['acc', 'style', 'gone'].map(reason), ['zero_variance', null, 'missing_reward']);
   });
+  it('read an errored trace of the baseline as 0, whatever it was scored and also where it was not', () => {
+    const spec = specOf({ others: { failed: 'zero', groups: { zeroVariance: true, on: 'x' } } });
+    const x = (score: number | null) => ({ scores: score === null ? [scoreOf(1)] : [scoreOf(1), scoreOf(score, 'x')] });
+    const outcome = (...scores: (number | null)[]) => cut(spec, [groupOf([x(0), x(0), ...scores.map((s) => ({ ...x(s), ok: false }))])], CONTEXT).groups[0]?.reason;
+    assert.deepEqual([outcome(5), outcome(null), outcome()], ['zero_variance', 'zero_variance', 'zero_variance']);
+    const differs = cut(spec, [groupOf([x(1), x(1), { ...x(1), ok: false }])], CONTEXT);
+    assert.deepEqual(differs.groups.map((g) => g.reason), [null]);
+  });
+
   it('list every trace of a dropped group with its length', () => {
     const { excluded } = cut(specOf({ others: { groups: { zeroVariance: true } } }), [plainGroup([1, 1], [2, 7])], CONTEXT);
     assert.deepEqual(excluded.map((e) => [e.trace, e.reason, e.length]), [['g-0', 'zero_variance', 5], ['g-1', 'zero_variance', 10]]);
@@ -126,4 +136,32 @@ describe('an algorithm that goes wrong', () => {
     assert.match(groups[0]?.message ?? '', /throws threw: Error: division by cucumber/);
     assert.deepEqual(rows.map((r) => r.group), ['grpo', 'grpo']);
   }); // prettier-ignore
+
+  it('fails its group where its running baseline goes wrong, which then has not moved for the next group', async () => {
+    const { bindable } = await import('../algorithms/bind.ts');
+    const { extendRegistry, PRESET_REGISTRY } = await import('../algorithms/registry.ts');
+    const { z } = await import('zod');
+    const { RL_STREAMS } = await import('../algorithms/algorithm.ts');
+    const next = (before: number, reward: number): number => {
+      if (reward === 7) throw new Error('no sevens');
+      return reward === 9 ? Number.NaN : before + reward;
+    };
+    const running = bindable({
+      name: 'running', version: 1, scope: 'group', params: z.strictObject({}), streams: () => RL_STREAMS,
+      baseline: () => ({ initial: 0, next }),
+      score: ({ rewards, baselines }) => ({ values: rewards.map((r, i) => r - (baselines?.[i] ?? 0)) }),
+    }); // prettier-ignore
+    const registry = extendRegistry(PRESET_REGISTRY, { algorithms: [running] });
+    assert.ok(registry.ok);
+    const spec = specOf({ others: { score: { algorithm: 'running' } }, dropZeroAdvantage: false }, registry.value);
+    const lists = [[1, 7], [2, 9], [5]];
+    const groups = lists.map((rewards, i) => plainGroup(rewards, [1, 1], { group: `g${i}`, readyAt: i }));
+    const { groups: outcomes, rows, excluded } = cut(spec, groups, CONTEXT);
+    assert.deepEqual(outcomes.map((g) => [g.outcome, g.reason]), [['failed', 'algorithm_threw'], ['failed', 'algorithm_output'], ['cut', null]]); // prettier-ignore
+    assert.deepEqual(rows.map((r) => r.advantage), [5]); // prettier-ignore
+    assert.deepEqual(excluded.map((e) => e.trace), ['g0-0', 'g0-1', 'g1-0', 'g1-1']); // prettier-ignore
+    const state = new Map<string, number>();
+    assert.deepEqual(groups.map((group) => recordBaselines(spec, group, state)?.baselines), [[0, 0], [0, 0], [0]]); // prettier-ignore
+    assert.deepEqual([...state], [['["env","agent"]', 5]]);
+  });
 });

@@ -65,8 +65,11 @@ export function prepareGroup(resolved: ResolvedSpec, group: ReadyGroup, state: B
   if (isRefusal(membership)) return leftOut(start, group.members, failed(membership));
   const { found } = membership;
   const rewards = Float64Array.from(found, (m) => m.member.reward);
-  const { baselines, steps } = readBaselines(env, group, found, state);
-  const withMembers = { ...start, ...rewardMoments(rewards), excluded: membership.excluded, baselineSteps: steps };
+  const counted = { ...start, ...rewardMoments(rewards), excluded: membership.excluded };
+  const running = readBaselines(env, group, found, state);
+  if (isRefusal(running)) return leftOut(counted, found.map(({ trace }) => trace), failed(running)); // prettier-ignore
+  const { baselines, steps } = running;
+  const withMembers = { ...counted, baselineSteps: steps };
   if (found.length === 0) return leftOut(withMembers, [], { outcome: 'dropped', reason: 'no_members' });
   const scored = scoreGroup(env, { group: group.group, env: group.env, members: found.map((m) => m.member), rewards, baselines });
   const bare = found.map((m, i) => preparedMember(m, i, scored));

@@ -156,5 +156,8 @@ describe('tokens that cannot be shipped', () => {
     const unused = groupOf([{ reward: 0.5, nodes: [{ role: 'user', context: 1 }, { sampled: 1, logprobs: null }] }, { reward: 1 }, { reward: 0 }]);
     assert.deepEqual(cut(GRPO, [unused], CONTEXT).rows.map((r) => r.trace), ['g-1', 'g-2']);
     assert.equal(cut(specOf({ dropZeroAdvantage: false }), [unused], CONTEXT).groups[0]?.reason, 'missing_logprobs');
+    // of a reward of 0 whitening makes an advantage that is not
+    const whitened = groupOf([{ reward: 0, nodes: [{ role: 'user', context: 1 }, { sampled: 1, logprobs: null }] }, { reward: 1 }]);
+    assert.equal(cut(scoredBy('reinforce_pp'), [whitened], CONTEXT).groups[0]?.reason, 'missing_logprobs');
   });
 }); // prettier-ignore

@@ -75,6 +75,28 @@ describe('strategies, at most 2 steps behind in batch 5', () => {
     assert.equal(result.counts.nRl, 4);
   });
 
+  it('mask leaves what an old token is discounted by: it was sampled all the same', () => {
+    const spec = specOf({
+      others: { score: { algorithm: 'reinforce_pp', params: { gamma: 0.5 } } },
+      staleness: { strategy: 'mask', maxOffPolicySteps: 2 },
+      dropZeroAdvantage: false,
+    });
+    const runs = turn(null, { sampled: 4, policyRuns: [{ length: 1, version: 3 }, { length: 2, version: 1 }, { length: 1, version: 3 }] });
+    const { rows } = cut(spec, [groupOf([traced(1, [runs])])], { ...CONTEXT, n: 5 });
+    assert.deepEqual([...(rows[0]?.lossMask ?? [])], [0, 1, 0, 0, 1]);
+    // returns 0.5 ** 3 and 1 of the two fresh tokens
+    const [low, high] = [0.125, 1];
+    const [mean, variance] = [(low + high) / 2, (high - low) ** 2 / 2];
+    const expected = [low, high].map((g) => Math.fround((g - mean) / Math.sqrt(variance + 1e-8)));
+    assert.deepEqual([...((rows[0]?.advantage ?? []) as Float32Array)].filter((a) => a !== 0), expected);
+    const uneven = cut(spec, [groupOf([traced(1, [runs]), traced(0.25, [turn(4, { sampled: 1 })])])], { ...CONTEXT, n: 5 });
+    const returns = [0.125, 1, 0.25];
+    const centre = returns.reduce((a, b) => a + b) / 3;
+    const spread = returns.reduce((t, g) => t + (g - centre) ** 2, 0) / 2;
+    const [first] = [...((uneven.rows[0]?.advantage ?? []) as Float32Array)].filter((a) => a !== 0);
+    assert.ok(Math.abs((first as number) - (0.125 - centre) / Math.sqrt(spread + 1e-8)) < 1e-6);
+  });
+
   it('mask refuses a stale row whose tokens have no versions of their own, unless one version holds for all', () => {
     const result = at(5, 'mask', traced(1, [turn(null)], { policyStart: 1, policyEnd: 3 }), traced(0, [turn(null)], { policyStart: 1, policyEnd: 1 }), traced(0, [turn(null)], { policyStart: 2, policyEnd: 4 }));
     assert.deepEqual(lost(result), [['g-0', 'versions_unknown', 3], ['g-1', 'stale', 3]]);

@@ -10,7 +10,8 @@ const id = (n: number): string => String(n).padStart(64, '0');
 
 type Log = {
   readonly state: DecisionState;
-  readonly say: (type: FeedEvent['type'], data: object, time?: number) => 'counts' | Ignored;
+  /** `at`: the offset whose event it is; another than the next for one that is in the log again. */
+  readonly say: (type: FeedEvent['type'], data: object, time?: number, at?: number) => 'counts' | Ignored;
   readonly next: () => number;
 };
 
@@ -31,8 +32,8 @@ function feed(more: Partial<Pick<DecisionState, 'cutAhead' | 'maxTimesTrained' |
   return {
     state,
     next: () => offset,
-    say: (type, data, time = T0) => {
-      const seed = String(offset).padStart(12, '0');
+    say: (type, data, time = T0, at = offset) => {
+      const seed = String(at).padStart(12, '0');
       const checked = checkEvent({
         v: 1,
         id: `00000000-0000-8000-8000-${seed}`,
@@ -98,11 +99,91 @@ test('one lease at a time: the holder renews, others wait until it expires, a ne
   assert.equal(lease(log, 1, 'x', { renews: token }), 'counts');
   assert.equal(log.state.lease?.token, token, 'renewing keeps the token');
   assert.equal(commit(log, 1, 'y', token), 'stale_token');
+  assert.equal(lease(log, 1, 'y', {}, T0 + 99), 'lease_held');
   const taken = log.next();
   assert.equal(lease(log, 1, 'y', {}, T0 + 100), 'counts', 'it has expired');
   assert.equal(commit(log, 1, 'x', token), 'stale_token', 'a zombie');
   assert.equal(commit(log, 1, 'y', taken), 'counts');
   assert.equal(commit(log, 1, 'y', taken), 'not_next', 'once');
+});
+
+test('a lease that is in the log twice is one: the token stays, also after it was renewed or its batch was committed', () => {
+  const log = feed({ cutAhead: 2 });
+  cut(log, 1, [ready(log, 'a')]);
+  cut(log, 2, [ready(log, 'b')]);
+  const token = log.next();
+  const data = { n: 1, batchId: id(1), holder: 'x', planId: 'p', step: 1, expires: T0 + 100 };
+  assert.equal(log.say('batch.leased', data), 'counts');
+  assert.equal(log.say('batch.leased', data, T0, token), 'repeated');
+  assert.equal(log.state.lease?.token, token);
+  assert.equal(commit(log, 1, 'x', token), 'counts');
+  assert.equal(log.say('batch.leased', data, T0, token), 'not_next');
+});
+
+test('a commit names its holder, its batch and its token: one that fits another in part does not count', () => {
+  const log = feed({ cutAhead: 2 });
+  cut(log, 1, [ready(log, 'a')]);
+  cut(log, 2, [ready(log, 'b')]);
+  const token = log.next();
+  lease(log, 1, 'x');
+  assert.equal(commit(log, 1, 'y', token), 'stale_token', 'the token of another');
+  assert.equal(commit(log, 1, 'x', token + 1), 'stale_token');
+  assert.equal(commit(log, 1, 'x', token), 'counts');
+  assert.equal(commit(log, 2, 'x', token), 'stale_token', 'the lease was of batch 1');
+  assert.equal(lease(log, 2, 'x', { renews: token }), 'stale_token', 'it is not renewed for another batch');
+});
+
+test('a rewind gives checkpoints, order and groups back as they were at its batch', () => {
+  const log = feed({ cutAhead: 8, maxTimesTrained: 2 });
+  const [a, b] = [ready(log, 'a'), ready(log, 'b')];
+  const first = log.next();
+  cut(log, 1, [a]);
+  const orders = (): Record<string, number> => Object.fromEntries([...log.state.groups.values()].map(({ name, order }) => [name.group, order])); // prettier-ignore
+  assert.deepEqual(orders(), { a: first, b });
+  cut(log, 2, [b]);
+  cut(log, 3, [a]);
+  for (const n of [1, 2]) {
+    const token = log.next();
+    lease(log, n, 'x');
+    commit(log, n, 'x', token);
+    assert.equal(log.say('feed.checkpointed', { n, batchId: id(n), uri: `u${n}` }), 'counts');
+  }
+  assert.equal(
+    log.say('feed.checkpointed', { n: 1, batchId: id(1), uri: 'elsewhere' }),
+    'counts',
+    'one batch may have several checkpoints',
+  );
+  assert.equal(log.say('feed.rewound', { timeline: 1, from: 2, to: 1, mode: 'recut' }), 'counts');
+  assert.deepEqual(log.state.checkpoints.map(({ uri }) => uri), ['u1', 'elsewhere']); // prettier-ignore
+  assert.deepEqual(orders(), { a: first, b }, 'a stands where batch 1 put it, b where it became ready');
+  assert.deepEqual([...log.state.groups.values()].map(({ name, cuts }) => [name.group, cuts]), [['a', [1]], ['b', []]]); // prettier-ignore
+});
+
+test('a second rewind gives up what the first one wanted again', () => {
+  const log = feed({ cutAhead: 8 });
+  const groups = ['a', 'b', 'c'].map((group) => ready(log, group));
+  groups.forEach((group, i) => cut(log, i + 1, [group]));
+  assert.equal(log.say('feed.rewound', { timeline: 1, from: 0, to: 0, mode: 'replay' }), 'counts');
+  assert.equal(cut(log, 1, [groups[0] as number]), 'counts');
+  assert.equal(log.say('feed.rewound', { timeline: 2, from: 0, to: 0, mode: 'replay' }), 'counts');
+  assert.deepEqual(log.state.replay.map(({ n }) => n), [1, 2, 3], 'those not cut again yet too'); // prettier-ignore
+  assert.equal(log.say('feed.rewound', { timeline: 3, from: 0, to: 0, mode: 'recut' }), 'counts');
+  assert.deepEqual([log.state.replay.length, [...log.state.groups.values()].map(({ state }) => state)], [0, ['ready', 'ready', 'ready']]);
+});
+
+test('what is far below the last commit is let go, but for groups that a later batch holds', () => {
+  const log = feed({ cutAhead: 8, maxTimesTrained: 2, keepBatches: 1 });
+  const [a, b] = [ready(log, 'a'), ready(log, 'b')];
+  cut(log, 1, [a, b]);
+  cut(log, 2, [a]);
+  cut(log, 3, [b]);
+  const kept = [[['a', 'b'], [1, 2, 3]], [['a', 'b'], [2, 3]], [['b'], [3]]]; // prettier-ignore
+  for (const n of [1, 2, 3]) {
+    const token = log.next();
+    lease(log, n, 'x');
+    commit(log, n, 'x', token);
+    assert.deepEqual([[...log.state.groups.values()].map(({ name }) => name.group), [...log.state.batches.keys()]], kept[n - 1]); // prettier-ignore
+  }
 });
 
 test('expiry alone does not invalidate a holder', () => {

@@ -42,3 +42,24 @@ test('forgetting takes nothing away that is on its way to the disk, wanted or no
     await batches.keep([name(1)], 1);
     assert.equal(readdirSync(directory).length, 1);
   }));
+
+test('whoever reads batches of long ago, however many, finds the last few at hand and leaves no more behind; those in use stay', () =>
+  inFolder(async (batches, directory) => {
+    batches.hold(name(1), rows);
+    await batches.put(name(1), rows);
+    await batches.put(name(2), [rowOf(3, 10)]);
+    await batches.keep([name(1), name(2)], 1);
+    const known = await batches.get(name(2));
+    for (const n of [3, 4, 5, 6, 7]) await batches.put(name(n), rows); // made again from the log
+    assert.equal(await batches.get(name(1)), rows, 'in use: in memory');
+    const again = await batches.get(name(2));
+    assert.deepEqual(again, known, 'wanted: on disk');
+    assert.notEqual(again, known, 'and no longer in memory');
+    assert.deepEqual([await batches.get(name(3)), await batches.get(name(5))], [null, null]);
+    assert.notEqual(await batches.get(name(7)), null);
+    assert.equal(readdirSync(directory).length, 4, 'the two that are wanted and the last two beside them');
+    await batches.keep([name(2), name(7)], 1);
+    await batches.put(name(8), rows);
+    assert.notEqual(await batches.get(name(7)), null);
+    assert.equal(readdirSync(directory).length, 3);
+  }));

@@ -19,41 +19,65 @@ export type BatchRows = {
   readonly put: (batch: BatchName, rows: readonly Row[]) => Promise<void>;
   /** null = neither in memory nor on disk. */
   readonly get: (batch: BatchName) => Promise<readonly Row[] | null>;
-  /** Forgets every batch but these, and from memory all but the first `inMemory` of them. */
+  /** Forgets every batch but these, and from memory all but the first `inMemory` of them. Of batches that are asked for beside these only the last few stay. */
   readonly keep: (batches: readonly BatchName[], inMemory: number) => Promise<void>;
 };
 
+/** So many batches that are not in use stay in memory, and so many that are not wanted stay on disk: somebody may read a whole feed of long ago. */
+const READ_LATELY = 2;
+
 export async function openBatchRows(directory: string): Promise<BatchRows> {
   await makeDurable(directory);
+  /** Asked for last comes last. */
   const memory = new Map<string, readonly Row[]>();
+  let inUse = new Set<string>();
+  let wanted: ReadonlySet<string> | null = null;
+  let strays: string[] = [];
   /** On their way to the disk. */
   const writing = new Map<string, Promise<void>>();
   const nameOf = ({ n, batchId }: BatchName): string => `${String(n).padStart(10, '0')}-${batchId.slice(0, 32)}.batch`;
+  const remember = (name: string, rows: readonly Row[]): void => {
+    memory.delete(name);
+    memory.set(name, rows);
+    const others = [...memory.keys()].filter((each) => !inUse.has(each));
+    for (const each of others.slice(0, -READ_LATELY)) memory.delete(each);
+  };
+  const removeStrays = async (name: string): Promise<void> => {
+    if (wanted === null || wanted.has(name) || inUse.has(name)) return;
+    strays = [...strays.filter((each) => each !== name), name];
+    for (const each of strays.splice(0, Math.max(0, strays.length - READ_LATELY))) await rm(join(directory, each), { force: true });
+  };
   return {
-    hold: (batch, rows) => void memory.set(nameOf(batch), rows),
+    hold: (batch, rows) => {
+      inUse.add(nameOf(batch));
+      memory.set(nameOf(batch), rows);
+    },
     put: (batch, rows) => {
       const name = nameOf(batch);
-      memory.set(name, rows);
+      remember(name, rows);
       const known = writing.get(name);
       if (known !== undefined) return known;
-      const write = writeRows(join(directory, name), rows).finally(() => writing.delete(name));
+      const write = writeRows(join(directory, name), rows)
+        .finally(() => writing.delete(name))
+        .then(() => removeStrays(name));
       writing.set(name, write);
       return write;
     },
     get: async (batch) => {
-      const known = memory.get(nameOf(batch));
-      if (known !== undefined) return known;
-      const rows = await readRows(join(directory, nameOf(batch)));
-      if (rows !== null) memory.set(nameOf(batch), rows);
+      const name = nameOf(batch);
+      const rows = memory.get(name) ?? (await readRows(join(directory, name)));
+      if (rows !== null) remember(name, rows);
       return rows;
     },
     keep: async (batches, inMemory) => {
       const names = batches.map(nameOf);
-      const inUse = new Set(names.slice(0, inMemory));
+      inUse = new Set(names.slice(0, inMemory));
       for (const name of memory.keys()) if (!inUse.has(name)) memory.delete(name);
-      const wanted = new Set(names);
+      const kept = new Set(names);
+      wanted = kept;
+      strays = [];
       for (const file of await readdir(directory)) {
-        if (!wanted.has(file) && !writing.has(basename(file, '.part'))) await rm(join(directory, file), { force: true });
+        if (!kept.has(file) && !writing.has(basename(file, '.part'))) await rm(join(directory, file), { force: true });
       }
     },
   };

@@ -287,7 +287,8 @@ export class FeedEngine {
   #groupDrafts(files: FeedFiles, caughtUp: boolean): Draft[] {
     const { fold } = files;
     if (!readyEnough(fold, this.origin)) return [];
-    const judged = { fold, notes: this.#notes, ...this.#scoring.judging(fold), now: fold.now, caughtUp };
+    const expiry = this.origin.resolved.spec.rolloutExpirySeconds * 1_000_000;
+    const judged = { fold, notes: this.#notes, ...this.#scoring.judging(fold), now: fold.now, expiry, caughtUp };
     return withBaselines(groupDecisions(judged), { ...files, origin: this.origin });
   }
 
@@ -412,7 +413,8 @@ export class FeedEngine {
 
   /** Waits for an append to either topic, a request, or the next deadline. */
   async #idle({ fold }: FeedFiles, signal: AbortSignal): Promise<void> {
-    const deadline = (nextDeadline(this.#notes) - fold.now) / 1000;
+    // while reading pauses no deadline passes, so that one that is over must not wake it again and again
+    const deadline = this.#view.paused ? Infinity : (nextDeadline(this.#notes) - fold.now) / 1000;
     const ms = Math.max(1, Math.min(IDLE_MS, deadline));
     const seen = {
       positions: this.#view.paused ? null : fold.facts.positions,

@@ -164,6 +164,7 @@ class Decider {
     const drafts = groupDecisions({
       ...context,
       now: this.fold.now,
+      expiry: this.spec.spec.rolloutExpirySeconds * 1_000_000,
       notes: this.notes,
       policyOf: (env) => groupPolicyOf(this.spec, env),
       owed: () => NOTHING_OWED,

@@ -44,6 +44,8 @@ export type JudgeContext = {
   readonly failure: (group: GroupFacts) => string | null;
   /** Microseconds of the feed's own clock. */
   readonly now: number;
+  /** A rollout that has not ended and was silent for so long is taken for dead, microseconds. */
+  readonly expiry: number;
   readonly caughtUp: boolean;
 };
 
@@ -84,7 +86,7 @@ export function groupDecisions(context: JudgeContext): Draft[] {
       drafts.push(draftOf(context, group, verdict));
     }
   }
-  return [...drafts, ...(caughtUp ? stragglerDrafts(fold, MOST - drafts.length) : [])];
+  return [...drafts, ...(caughtUp ? stragglerDrafts(context, MOST - drafts.length) : [])];
 }
 
 /** The next time at which a deadline passes, microseconds of the feed's own clock; Infinity when none waits. */
@@ -190,15 +192,16 @@ export function failDraft(
   }; // prettier-ignore
 }
 
-/** Rollouts that their group does without: recorded once they have ended, with their length. */
-function stragglerDrafts(fold: FeedFold, most: number): Draft[] {
+/** Rollouts that their group does without: recorded once they have ended, with their length. Those that never will are not kept for ever. */
+function stragglerDrafts({ fold, now, expiry }: JudgeContext, most: number): Draft[] {
   const { feed, timeline } = fold.decisions;
   const drafts: Draft[] = [];
   for (const key of fold.facts.stragglers) {
     if (drafts.length >= most) break;
     const rollout = fold.facts.rollouts.get(key);
-    const deleted = rollout !== undefined && fold.facts.deletedRuns.has(rollout.run);
-    if (rollout === undefined || rollout.start === null || (endOf(rollout) === null && !deleted)) continue;
+    if (rollout === undefined || rollout.start === null) continue;
+    const isOver = endOf(rollout) !== null || fold.facts.deletedRuns.has(rollout.run) || rollout.heard + expiry < now;
+    if (!isOver) continue;
     drafts.push({
       type: 'sample.dropped',
       run: rollout.run,

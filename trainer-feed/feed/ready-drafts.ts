@@ -2,6 +2,7 @@
 import { recordBaselines } from '../cut/running-baseline.ts';
 import { groupKey, rolloutKey } from '../groups/keys.ts';
 import { memberTrace, type LoadColumns } from '../groups/member-trace.ts';
+import type { RolloutFacts } from '../groups/rollout-facts.ts';
 import type { Draft } from './draft.ts';
 import type { FeedFold } from './fold.ts';
 import type { FeedOrigin } from './open-feed.ts';
@@ -38,6 +39,20 @@ function withBaseline(draft: Extract<Draft, { type: 'group.ready' }>, state: Map
   return { ...draft, data: { ...draft.data, baselines: [...recorded.baselines], baselinesAfter: after } };
 }
 
+/** Where rewards are read up to: where the other feed read, or, `rewardsAsOf: latest`, where the log ended when this feed was created; but never less than the group is made of. */
+function limitsOf({ resolved, end }: FeedOrigin, theirs: readonly number[]): readonly number[] {
+  if (resolved.spec.rewardsAsOf !== 'latest' || end === null) return theirs;
+  return end.map((offset, partition) => Math.max(offset, theirs[partition] ?? 0));
+}
+
+/** Whether the rollout was read from its beginning and has the trace, within the limits: what lies beyond is forgotten once the group is ready. */
+function isThere(rollout: RolloutFacts | undefined, trace: string, limits: readonly number[]): boolean {
+  if (rollout === undefined || rollout.start === null) return false;
+  const found = rollout.traces.get(trace);
+  const limit = limits[rollout.partition] ?? 0;
+  return found !== undefined && found.offset < limit && rollout.start.offset < limit;
+}
+
 /**
  * Ready decisions for groups that another feed chose, with its members, and with rewards as it saw them or, `rewardsAsOf: latest`, as they were when this feed was created.
  * A group whose rollouts this feed does not admit is given up.
@@ -49,10 +64,10 @@ export function givenDrafts(groups: readonly GivenGroup[], from: From & { readon
   for (const { run, group, solo, members, limits: theirs } of groups) {
     const key = groupKey({ run, group, solo });
     if (fold.decisions.groups.get(key)?.ready || fold.decisions.gone.has(key)) continue;
-    const limits = origin.resolved.spec.rewardsAsOf === 'latest' && origin.end !== null ? origin.end : theirs;
+    const limits = limitsOf(origin, theirs);
     if (limits.some((limit, partition) => (fold.facts.positions[partition] ?? 0) < limit)) continue; // it is being read
     const common = { feed, timeline, group, ...(solo ? { solo } : {}) };
-    const isKnown = members.every(({ rollout, trace }) => fold.facts.rollouts.get(rolloutKey(run, rollout))?.traces.has(trace) === true);
+    const isKnown = members.every((member) => isThere(fold.facts.rollouts.get(rolloutKey(run, member.rollout)), member.trace, limits));
     if (isKnown)
       drafts.push({
         type: 'group.ready',

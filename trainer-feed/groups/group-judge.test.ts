@@ -6,7 +6,7 @@ import { event, f32, T0, u32, u8 } from '../feed/feed-world.ts';
 import { memoryColumns } from '../feed/memory-columns.ts';
 import { NO_TEACHER, type Admission } from './admission.ts';
 import { applyEvent, newFacts, type Decided, type FeedFacts } from './group-facts.ts';
-import { judgeGroup, NOTHING_OWED, type Circumstances, type GroupPolicy, type Verdict } from './group-judge.ts';
+import { judgeGroup, NOTHING_OWED, type Circumstances, type GroupPolicy, type Owed, type Verdict } from './group-judge.ts';
 import { GROUP_STATES, nextState, type GroupSignal } from './group-states.ts';
 import { groupKey } from './keys.ts';
 
@@ -166,6 +166,16 @@ describe('an open group', () => {
     assert.equal(told(judge(half, {}, { runDeleted: true })), 'fail run_deleted');
   });
 
+  test('that was sealed and has no rollout that may enter is given up at its deadline or with its run: nobody ends it otherwise', () => {
+    const evals = facts(SEALED(2), rollout('a', { work: 'eval' }), rollout('b', { work: 'eval' }));
+    assert.match(told(judge(evals)), /^wait 2 of 2 rollouts/);
+    assert.equal(told(judge(evals, {}, { now: T0 + 1000 })), 'fail no_rollouts');
+    assert.match(told(judge(evals, {}, { now: T0 + 1000, caughtUp: false })), /^wait/);
+    assert.equal(told(judge(evals, {}, { runEnded: true })), 'fail no_rollouts');
+    const selves = facts(rollout('a', { mirrorOf: 'b' }), rollout('b', { mirrorOf: 'a' }));
+    assert.equal(told(judge(selves, {}, { now: T0 + 1000 })), 'fail no_rollouts');
+  });
+
   test('leaves a mirror out as soon as its original is there', () => {
     const verdict = judge(facts(rollout('a'), rollout('b'), rollout('m', { mirrorOf: 'a' })), { redundant: 'all' });
     assert.deepEqual(traces(verdict), ['t-a', 't-b']);
@@ -203,6 +213,23 @@ describe('a sealed group', () => {
       told(judge(facts(rollout('a'), rollout('b')), {}, { ...at, owed: () => ({ ...NOTHING_OWED, rewards: ['the judge'] }) })),
       'wait the judge',
     );
+  });
+
+  test('gives reducers and teachers as long again as the members had, then fails for a comparison and goes on without a teacher', () => {
+    const whole = facts(rollout('a'), rollout('b'));
+    const owes = (owed: Partial<Owed>, now: number, more: Partial<Circumstances> = {}, policy: Partial<GroupPolicy> = {}): string =>
+      told(judge(whole, policy, { ...at, owed: () => ({ ...NOTHING_OWED, ...owed }), now: T0 + now, ...more }));
+    const [judged, taught] = [{ rewards: ['judge'] }, { references: ['teacher'] }];
+    // since T0 + 100, twice 500
+    assert.deepEqual([owes(judged, 600), owes(judged, 1099), owes(judged, 1100)], ['wait judge', 'wait judge', 'fail group_reward_late']);
+    assert.deepEqual([owes(taught, 1099), owes(taught, 1100)], ['wait teacher', 'ready deadline']);
+    assert.equal(owes(taught, 1100, {}, { unscored: 'fail' }), 'fail reference_late');
+    assert.equal(owes(taught, 1100, { caughtUp: false }), 'wait teacher');
+    // what will never come is not waited for
+    assert.equal(owes(judged, 101, { failure: 'judge_unclear' }), 'fail judge_unclear');
+    assert.equal(owes(taught, 101, { failure: 'teacher_answer' }), 'ready deadline');
+    const waiting = judge(whole, {}, { ...at, owed: () => ({ ...NOTHING_OWED, ...judged }), now: T0 + 600 });
+    assert.equal(waiting.kind === 'wait' ? waiting.until : null, T0 + 1100);
   });
 
   test('at its deadline leaves the unscored out, or fails', () => {

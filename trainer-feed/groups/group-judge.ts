@@ -117,10 +117,12 @@ function judgeOpen(
   const retries = counting.filter(({ start }) => (start?.attempt ?? 0) > 0).length;
   const finished = usable.length + failed.length + cancelled - retries;
   const until = at.since + policy.deadline;
-  const late = at.caughtUp && at.now >= until && counting.length > 0;
+  const late = at.caughtUp && at.now >= until;
   const complete = size !== null && finished >= size;
-  const over = at.caughtUp && at.runEnded && running === 0 && counting.length > 0;
+  const over = at.caughtUp && at.runEnded && running === 0;
   if (!complete && !late && !over) return { kind: 'wait', until, waitsFor: [missingRollouts(finished, size, running)], scored: null };
+  // sealed, and none of its rollouts may enter: it waits for nobody for ever
+  if (counting.length === 0) return { kind: 'fail', reason: 'no_rollouts', rollouts };
   const reason = complete ? (group.seal?.reason ?? 'complete') : over ? 'run_ended' : 'deadline';
   if (usable.length < Math.max(1, policy.minGroupSize)) return { kind: 'fail', reason: complete ? 'too_small' : reason, rollouts };
   const members = [...chosen(usable, size, policy), ...failed].toSorted(byStart);

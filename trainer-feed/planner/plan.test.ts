@@ -104,6 +104,19 @@ test('bins are shared out rather than padded: five rows in one bin serve four ra
   assert.equal(plan.microBatchesPerRank, 1);
 });
 
+test('an imbalance is worth one micro-batch more on each rank, of the kind with more rows', () => {
+  const rows = ([[16, true], [1, true], [6, true], [9, true], [15, false], [1, true]] as const).map(([seqLen, multimodal], i) => rowOf(i, 1, { seqLen, multimodal })); // prettier-ignore
+  const plan = planned(rows, { world: 2, maxTokens: 38, cost: { linear: 1, quadratic: 0.01 } });
+  assert.deepEqual(plan.ranks.map((rank) => rank.map((one) => one.rows)), [[[0], [2, 1, 5]], [[4], [3]]]); // prettier-ignore
+  assert.ok(plan.imbalance < 0.02);
+});
+
+test('but never one in which nobody has a row: that would balance sums and help no one', () => {
+  const rows = ([[14, false], [8, true], [7, false]] as const).map(([seqLen, multimodal], i) => rowOf(i, 1, { seqLen, multimodal })); // prettier-ignore
+  const plan = planned(rows, { world: 2, maxTokens: 25, cost: { linear: 1, quadratic: 0.01 } });
+  assert.deepEqual(plan.ranks.map((rank) => rank.map((one) => one.rows)), [[[0, 2]], [[1]]]); // prettier-ignore
+});
+
 test('a row that does not fit is named, with the remedy', () => {
   const plan = planBatch('b1', [rowOf(0, 10), rowOf(1, 5000)], request({}));
   assert.ok(!plan.ok);

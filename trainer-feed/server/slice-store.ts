@@ -3,7 +3,7 @@
  * twice at the same time is prepared once. Files are a cache: a slice is a function of the batch and the plan.
  */
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { hash } from 'node:crypto';
 import type { ExtraColumn } from '../planner/batch-columns.ts';
@@ -27,8 +27,9 @@ export type SliceRequest = { readonly header: BatchHeader; readonly request: Pla
 export type SliceStore = {
   /** Error: `row_exceeds_max_tokens`. `rows` is called only when the slices are not there yet. */
   readonly prepare: (asked: SliceRequest, rows: () => Promise<readonly Row[] | null>) => Promise<PreparedBatch | null>;
+  /** Error: `cache_corrupt` when it is not there any more, or damaged: ask for it again. */
   readonly read: (slice: PreparedSlice) => Promise<Uint8Array>;
-  /** Removes slices of all other batches. */
+  /** Removes slices of all other batches, but for those that were asked for last: somebody reads them. */
   readonly keep: (batchIds: ReadonlySet<string>) => Promise<void>;
 };
 
@@ -43,7 +44,9 @@ export async function openSliceStore({ directory, memoryBytes, onPrepared }: Sli
   // what a process before this one prepared may be half written
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory, { recursive: true });
+  /** By name of the folder; asked for last comes last. */
   const prepared = new Map<string, Promise<PreparedBatch | null>>();
+  const unfinished = new Set<string>();
   const memory = new Map<string, Uint8Array>();
   let held = 0;
 
@@ -73,6 +76,7 @@ export async function openSliceStore({ directory, memoryBytes, onPrepared }: Sli
       slices.push({ path: join(folder, name), bytes: slice.bytes.length, sha256: slice.sha256 });
       await setImmediate();
     }
+    await rm(folder, { recursive: true, force: true }); // what is there is damaged
     await rename(part, folder);
     onPrepared();
     return { planId: plan.value.planId, plan: plan.value, slices };
@@ -82,8 +86,15 @@ export async function openSliceStore({ directory, memoryBytes, onPrepared }: Sli
     prepare: (asked, rows) => {
       const name = nameOf(asked);
       const known = prepared.get(name);
-      if (known !== undefined) return known;
-      const making = rows().then((list) => (list === null ? null : make(asked, join(directory, name), list)));
+      if (known !== undefined) {
+        prepared.delete(name);
+        prepared.set(name, known);
+        return known;
+      }
+      const making = rows()
+        .then((list) => (list === null ? null : make(asked, join(directory, name), list)))
+        .finally(() => unfinished.delete(name));
+      unfinished.add(name);
       prepared.set(name, making);
       const forget = (): void => void prepared.delete(name);
       making.then((batch) => batch === null && forget(), forget);
@@ -95,17 +106,23 @@ export async function openSliceStore({ directory, memoryBytes, onPrepared }: Sli
         remember(path, known);
         return known;
       }
-      const bytes = await readFile(path);
-      if (hash('sha256', bytes, 'hex') !== sha256)
-        throw new TapedeckError('cache_corrupt', 'a prepared slice was damaged on disk: ask again');
+      const bytes = await readFile(path).catch(() => null);
+      if (bytes === null || hash('sha256', bytes, 'hex') !== sha256) {
+        prepared.delete(basename(dirname(path)));
+        throw new TapedeckError(
+          'cache_corrupt',
+          `a prepared slice ${bytes === null ? 'is not there any more' : 'was damaged on disk'}: ask again`,
+        );
+      }
       remember(path, bytes);
       return bytes;
     },
     keep: async (batchIds) => {
       const wanted = new Set([...batchIds].map(batchPart));
-      for (const name of prepared.keys()) if (!wanted.has(name.slice(0, BATCH_PART))) prepared.delete(name);
+      const others = [...prepared.keys()].filter((name) => !wanted.has(name.slice(0, BATCH_PART)) && !unfinished.has(name));
+      for (const name of others.slice(0, -READ_LATELY)) prepared.delete(name);
       for (const file of await readdir(directory)) {
-        if (wanted.has(file.slice(0, BATCH_PART))) continue;
+        if (wanted.has(file.slice(0, BATCH_PART)) || prepared.has(file.replace(/\.part$/, ''))) continue;
         for (const [path, bytes] of memory) {
           if (!path.startsWith(join(directory, file))) continue;
           memory.delete(path);
@@ -118,6 +135,8 @@ export async function openSliceStore({ directory, memoryBytes, onPrepared }: Sli
 }
 
 const BATCH_PART = 32;
+/** Of batches that are not in use so many stay, whatever their plan: anybody may read a batch of long ago, rank by rank. */
+const READ_LATELY = 4;
 
 function batchPart(batchId: string): string {
   return batchId.slice(0, BATCH_PART);

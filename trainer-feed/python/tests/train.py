@@ -1,7 +1,7 @@
 """A trainer for tests: takes batches of one rank, pretends to step, commits, and tells what it did as one JSON object per line.
 
 Arguments as JSON: url, feed, rank, world, max_tokens, steps (null = to the end), checkpoint (null or what was printed), die_before_commit (a step, or null), saves (true = its checkpoint is
-printed before it dies), peek (true = only loss and gradient of the next batch), verify_chain.
+printed before it dies), peek (true = only loss and gradient of the next batch), verify_chain, without_torch.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import json
 import os
 import sys
 
-from tapedeck_feed import Feed, LossStreams, compute_loss
-from tapedeck_feed.slices import STREAMS
+if json.loads(sys.argv[1]).get("without_torch"):
+    sys.modules["torch"] = None  # type: ignore[assignment]  # as where it is not installed
+
+from tapedeck_feed import Feed, LossStreams, compute_loss  # noqa: E402
+from tapedeck_feed.slices import STREAMS  # noqa: E402
 
 
 def peek(batch) -> dict:

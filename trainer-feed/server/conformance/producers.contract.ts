@@ -1,6 +1,7 @@
 /** What a feed tells producers and onlookers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { FeedClient, refuses, type Contract } from './conformance.ts';
 
 type Capacity = { capacity: number | null; limit: number | null; queued: number; running: number; frees: string[] };
@@ -72,6 +73,40 @@ export const producersContract: Contract = (under) => {
     stop.abort();
     const data = JSON.parse(/data: (.*)/.exec(text)?.[1] ?? '{}') as { run: string; rollout: string; reason: string };
     assert.deepEqual([data.run, data.rollout, data.reason], [client.run, 'to-be-stopped', 'user']);
+  });
+
+  test('what runs and is too old for every batch to come is cancelled as stale; what is fresh enough runs on', async () => {
+    const client = new FeedClient(under, 'stale');
+    await client.produce({ seed: 25, groups: 6, size: 4 });
+    const starts = [0, 1].map((policyVersion) => ({
+      v: 1,
+      id: `00000000-0000-8000-8${policyVersion}00-${client.run.slice(-12)}`,
+      type: 'rollout.started',
+      time: 1_750_000_002_000_000,
+      run: client.run,
+      group: 'running',
+      rollout: `by-version-${policyVersion}`,
+      data: { group: { id: 'running', size: 8 }, work: { type: 'train' }, policyVersion },
+    }));
+    await client.fetch('POST', '/v1/events', { body: Buffer.from(JSON.stringify(starts)), type: 'application/json' });
+    await client.create({ staleness: { maxOffPolicySteps: 1, strategy: 'drop' } });
+    await client.slice(1);
+    const stop = new AbortController();
+    const answer = await fetch(`${under.url()}/v1/feeds/${client.feed}/cancellations`, { signal: stop.signal });
+    let text = '';
+    const reading = (async () => {
+      for await (const chunk of answer.body as unknown as AsyncIterable<Uint8Array>) text += Buffer.from(chunk).toString();
+    })().catch(() => {});
+    const cancelled = (): string[] => [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => (JSON.parse(data as string) as { rollout: string; reason: string })).map(({ rollout, reason }) => `${rollout} ${reason}`); // prettier-ignore
+    await sleep(300);
+    assert.deepEqual(cancelled(), [], 'batch 2 may still hold it');
+    await client.step(1);
+    await client.slice(2);
+    for (let i = 0; i < 100 && cancelled().length === 0; i++) await sleep(100);
+    await sleep(300);
+    stop.abort();
+    await reading;
+    assert.deepEqual(cancelled(), ['by-version-0 stale']);
   });
 
   test('producers that have died are named to whoever waits for their rollouts', async () => {
