@@ -157,6 +157,9 @@ test('what is wrong is said with its remedy', async () => {
     ['rollouts', { limit: '0' }, 'bad_request', /limit/],
     ['rollouts', { cursor: 'abc' }, 'invalid_cursor', /no cursor/],
     ['rollouts', { asOf: 'yesterday' }, 'bad_request', /asOf/],
+    ['rollouts', { asOf: '2026-13-45T00:00:00Z' }, 'bad_request', /asOf/],
+    ['rollouts', { 'started[gt]': '2026-13-45T00:00:00Z' }, 'invalid_filter', /a time that exists/],
+    ['rollouts', { 'started[gt]': '2026-02-30T00:00:00Z' }, 'invalid_filter', /a time that exists/],
     ['nodes', { histograms: 'text' }, 'bad_request', /no histogram/],
   ];
   for (const [name, query, code, message] of cases) {
