@@ -76,6 +76,7 @@ test('rewards sort with null last and NaN before it, both ways', async () => {
   const run = { run: 'run-1', fields: 'rollout,reward' };
   assert.deepEqual(ids(await get('/v1/rollouts', { ...run, sort: 'reward' })), ['r4', 'r2', 'r1', 'r3', 'r5', 'r6']);
   assert.deepEqual(ids(await get('/v1/rollouts', { ...run, sort: '-reward' })), ['r1', 'r2', 'r4', 'r3', 'r5', 'r6']);
+  assert.deepEqual(ids(await get('/v1/rollouts', { ...run, sort: 'reward,-rollout' })), ['r4', 'r2', 'r1', 'r3', 'r6', 'r5']);
 });
 
 test('filters', async () => {
@@ -182,6 +183,28 @@ test('a cursor is refused by another query, and says why', async () => {
   for (const [name, query, message] of cases) assert.match((await get(`/v1/${name}`, { ...query, cursor }, 400)).error?.message ?? '', message); // prettier-ignore
   assert.deepEqual(ids(await get('/v1/rollouts', { filter: '{"run":"run-1"}', limit: '2', cursor })), ['r3', 'r4']);
 });
+
+test('a cursor that somebody wrote by hand is none, or asks for a place that is not there', async () => {
+  const query = { run: 'run-1', sort: 'step,reward', limit: '2' };
+  type Parts = { p: string; k: [number, string][] };
+  const { next } = await get('/v1/rollouts', query);
+  const forged = async (change: (parts: Parts) => void, status: number): Promise<unknown> => {
+    const parts = JSON.parse(Buffer.from(next as string, 'base64url').toString()) as Parts;
+    change(parts);
+    const { error } = await get('/v1/rollouts', { ...query, cursor: Buffer.from(JSON.stringify(parts)).toString('base64url') }, status);
+    return error?.code;
+  };
+  await forged(() => {}, 200);
+  for (const key of [[0, 'abc'], [0, ''], [0, '1e3'], [0, '99999999999999999999'], [3, '1'], [0, 1], [0]]) {
+    assert.equal(await forged(({ k }) => (k[0] = key as [number, string]), 400), 'invalid_cursor', `step ${JSON.stringify(key)}`);
+    assert.equal(await forged(({ k }) => (k[1] = key as [number, string]), 400), 'invalid_cursor', `reward ${JSON.stringify(key)}`);
+  }
+  assert.equal(await forged(({ k }) => (k[1] = [0, '-1']), 400), 'invalid_cursor', 'the bits of a double');
+  assert.equal(await forged(({ k }) => (k[3] = [2, 'r1']), 400), 'invalid_cursor', 'an id that is null');
+  for (const cut of [0, 1, 3]) assert.equal(await forged(({ k }) => k.splice(cut), 400), 'invalid_cursor', `${cut} keys`);
+  for (const p of ['', '1', '-1~', '9'.repeat(30)]) assert.equal(await forged((parts) => (parts.p = p), 400), 'invalid_cursor', p);
+  await forged((parts) => (parts.p = '~'), 200);
+}); // prettier-ignore
 
 test('markers jump to their rank, histograms count every row once', async () => {
   const query = { run: 'run-1', sort: '-reward', limit: '2', markers: '3', histograms: 'reward,env,step,ok' };
