@@ -5,6 +5,7 @@ import Fastify, { type FastifyInstance } from 'fastify';
 import { openTestWorld, type TestWorld } from '../log-for-tests.ts';
 import type { Draft } from '../events-for-tests.ts';
 import { listRoutes } from '../routes/lists.ts';
+import { findField, operatorsOf } from './filter.ts';
 import type { ListAnswer } from './read-list.ts';
 import { RESOURCES } from './resources.ts';
 
@@ -105,9 +106,22 @@ test('filters', async () => {
     [{ filter: '{"reward":{"$float":"NaN"}}' }, ['r3']],
     [{ filter: '{"or":[]}' }, []],
     [{ 'advantage[null]': 'true', rollout: 'r1' }, ['r1']],
+    [{ agent: 'solver', task_key: 'task-r2' }, ['r2']],
+    [{ task_hash: 'a'.repeat(64), group: 'g-words' }, ['r3', 'r4']],
+    [{ error_type: 'ToolError' }, ['r4']],
+    [{ 'duration[ge]': '0', 'started[lt]': '2024-01-01T00:00:00Z', 'turns[lt]': '1', 'branches[ge]': '1', rollout: 'r1' }, ['r1']],
+    [{ 'output_tokens[ge]': '2', 'input_tokens[le]': '3', 'cost[null]': 'true', 'truncated[ne]': 'true', rollout: 'r1' }, ['r1']],
+    [{ 'policy_version_min[null]': 'true', 'policy_version_max[null]': 'true', 'stop_condition[null]': 'true', rollout: 'r1' }, ['r1']],
   ];
   for (const [query, expected] of cases)
     assert.deepEqual(ids(await get('/v1/rollouts', { run: 'run-1', ...query })), expected, JSON.stringify(query));
+});
+
+test('what dashboards filter by is a field that has filters', () => {
+  const rollouts = RESOURCES.find(({ name }) => name === 'rollouts') as (typeof RESOURCES)[number];
+  const names =
+    'run env agent group step policy_version_min policy_version_max reward advantage ok error_type stop_condition truncated turns branches input_tokens output_tokens duration cost model task_key task_hash started';
+  for (const name of names.split(' ')) assert.ok(operatorsOf(findField(rollouts, name)).includes('eq'), name);
 });
 
 test('a reward named like a column is not that column', async () => {
@@ -211,6 +225,7 @@ test('markers jump to their rank, histograms count every row once', async () => 
   const { markers, histograms } = await get('/v1/rollouts', query);
   assert.deepEqual({ total: markers?.total, step: markers?.step }, { total: '6', step: '2' });
   const order = ['r1', 'r2', 'r4', 'r3', 'r5', 'r6'];
+  assert.equal(markers?.cursors.length, 2, 'ranks 2 and 4');
   for (const [at, cursor] of (markers?.cursors ?? []).entries()) {
     const { next: _, ...page } = await get('/v1/rollouts', { run: 'run-1', sort: '-reward', limit: '2', cursor });
     assert.deepEqual(ids(page as ListAnswer), order.slice((at + 1) * 2, (at + 2) * 2));
