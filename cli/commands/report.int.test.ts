@@ -85,6 +85,25 @@ test('report: gates decide the exit code', async () => {
   assert.equal((await tapedeck(['report', 'eval-1'], 'http://127.0.0.1:9')).code, 2);
 }); // prettier-ignore
 
+test('report: gates on k beside the usual ones, on votes, and on what is compared only when asked for', async () => {
+  const quiet = ['report', 'eval-2', '--against', 'eval-1', '--quiet'];
+  const gates = (...texts: string[]): string[] => texts.flatMap((text) => ['--fail-if', text]);
+  const worse = 'significantly worse than baseline';
+  const passed = await tapedeck([...quiet, '--answer', 'answer', ...gates(`pass@3 ${worse}`, `pass^5 ${worse}`, `pass^1 ${worse}`, `pass@4 ${worse}`, 'maj@3 < 0.1', 'maj@4 < 0.1', 'best@3 < 0.1')]);
+  assert.deepEqual([passed.code, passed.err], [0, '']);
+  const turned = await tapedeck(['report', 'eval-1', '--against', 'eval-2', '--confidence', '0.85', '--quiet', ...gates(`pass@3 ${worse}`, `pass@1 ${worse}`, worse)]);
+  assert.equal(turned.code, 1);
+  assert.match(turned.err, /failed: significantly worse than baseline: avg changed by −\d/);
+  assert.doesNotMatch(turned.err, /was not compared/);
+  const noMetric = await tapedeck([...quiet, ...gates('maj@3 < 0.1')]);
+  assert.deepEqual([noMetric.code, /--answer <metric>/.test(noMetric.err)], [2, true]);
+  const tooMany = await tapedeck([...quiet, ...gates(`pass@9 ${worse}`)]);
+  assert.deepEqual([tooMany.code, /Ask for k <= 8/.test(tooMany.err)], [2, true]);
+  const told = await tapedeck(['report', 'eval-1', '--answer', 'answer', '--choose-by', 'judge']);
+  assert.match(told.out, /\| maj@4 \| .*\| best@4 \| /s);
+  assert.match(told.out, /--answer answer --choose-by judge/);
+}); // prettier-ignore
+
 test('report: two policy versions of one run; JSON for programs', async () => {
   const { code, out } = await tapedeck(['report', 'train-1', '--policy-version', '2', '--against-version', '0', '--json']);
   assert.equal(code, 0);

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { isTapedeckError, TapedeckError } from '../../base/errors.ts';
-import { judge, kOf, parseGate, type Gate } from '../report/gate.ts';
+import { isVote, judge, kOf, parseGate, type Gate } from '../report/gate.ts';
 import { fetchReport, type ReportData } from '../report/report-data.ts';
 import { reportHtml } from '../report/report-html.ts';
 import { reportMarkdown } from '../report/report-markdown.ts';
@@ -22,7 +22,7 @@ type Options = {
 } & Readonly<Partial<Record<SharedName, string>>>;
 
 /** Options that go to the server as they are. */
-const SHARED = ['project', 'env', 'reward', 'threshold', 'missing', 'over', 'confidence', 'seed', 'asOf'] as const;
+const SHARED = ['project', 'env', 'reward', 'answer', 'chooseBy', 'threshold', 'missing', 'over', 'confidence', 'seed', 'asOf'] as const;
 type SharedName = (typeof SHARED)[number];
 
 const GATE_FAILED = 1;
@@ -43,6 +43,8 @@ export function reportCommand(config: { readonly url: string }): Command {
     .option('--project <id>', 'project of the run')
     .option('--env <id>', 'only this environment')
     .option('--reward <name>', 'reward to judge by (default: the sum of score times weight)')
+    .option('--answer <metric>', 'metric that holds the answer of a rollout: adds majority votes (maj@k)')
+    .option('--choose-by <reward>', 'reward that best@k chooses by (default: the one it is judged by)')
     .option('--threshold <score>', 'a score of at least this solves a task (default: 1)')
     .addOption(new Option('--missing <policy>', 'what rollouts without a score count as').choices(['excluded', 'zero']))
     .addOption(new Option('--over <what>', 'mean over tasks or over environments').choices(['tasks', 'envs']))
@@ -51,7 +53,7 @@ export function reportCommand(config: { readonly url: string }): Command {
     .option('--as-of <position>', 'log position or time to answer for (default: now)')
     .addHelpText(
       'after',
-      '\nConditions: "pass@1 < 0.8", "pass^4 <= 50%", "avg < 0.3", "unscored > 5%", "significantly worse than baseline", "pass@4 significantly worse than baseline".\n' +
+      '\nConditions: "pass@1 < 0.8", "pass^4 <= 50%", "avg < 0.3", "maj@8 < 0.9", "unscored > 5%", "significantly worse than baseline", "pass@4 significantly worse than baseline".\n' +
         'Exit codes: 0 no condition held, 1 one did, 2 there is no report.\n\n' +
         'Examples:\n  tapedeck report eval-42 --html report.html\n  tapedeck report eval-42 --against eval-41 --fail-if "significantly worse than baseline"\n' +
         '  tapedeck report train-7 --policy-version 300 --against-version 200',
@@ -84,6 +86,9 @@ async function report(run: string, options: Options): Promise<number> {
   if (!hasBaseline && options.failIf.some(({ kind }) => kind === 'worse')) {
     throw new TapedeckError('usage', 'there is no baseline: name it with --against <run> or --against-version <n>');
   }
+  if (options.answer === undefined && options.failIf.some(isVote)) {
+    throw new TapedeckError('usage', 'a vote needs the metric that holds the answers: name it with --answer <metric>');
+  }
   const shared = Object.fromEntries(SHARED.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]])));
   const data = await fetchReport({
     url: options.url,
@@ -92,7 +97,8 @@ async function report(run: string, options: Options): Promise<number> {
     against: options.against,
     againstVersion: options.againstVersion,
     shared,
-    ks: options.failIf.flatMap((gate) => kOf(gate) ?? []),
+    ks: options.failIf.filter(({ kind }) => kind === 'limit').flatMap((gate) => kOf(gate) ?? []),
+    comparedKs: options.failIf.filter(({ kind }) => kind === 'worse').flatMap((gate) => kOf(gate) ?? []),
   });
   const results = options.failIf.map((gate) => judge(gate, data.estimates, data.compare));
   const command = commandText(run, options, data);
@@ -121,7 +127,10 @@ function commandText(run: string, options: Options, { estimates }: ReportData): 
     ['--policy-version', options.policyVersion],
     ['--against', options.against],
     ['--against-version', options.againstVersion],
-    ...SHARED.filter((name) => name !== 'asOf').map((name): [string, string | undefined] => [`--${name}`, options[name]]),
+    ...SHARED.filter((name) => name !== 'asOf').map((name): [string, string | undefined] => [
+      `--${name === 'chooseBy' ? 'choose-by' : name}`,
+      options[name],
+    ]),
     ['--as-of', estimates.asOf.position],
   ];
   const given = flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, shellWord(String(value))]));

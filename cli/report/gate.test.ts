@@ -51,6 +51,8 @@ test('anything else is refused with examples', () => {
     'pass@1 = 1',
     'reward < 1',
     'unscored significantly worse than baseline',
+    'best@4 significantly worse than baseline',
+    'maj@4 significantly worse than baseline',
     'worse',
   ]) {
     const parsed = parseGate(text);

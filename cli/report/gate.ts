@@ -18,7 +18,9 @@ export type GateResult = { readonly text: string; readonly failed: boolean; read
 
 const MEASURE = String.raw`(?:pass@|pass\^|best@|maj@)[1-9]\d{0,5}|avg|unscored`;
 const LIMIT = new RegExp(String.raw`^(${MEASURE})\s*(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)\s*(%?)$`);
-const WORSE = new RegExp(String.raw`^(?:(${MEASURE})\s+)?significantly worse than baseline$`);
+/** What a comparison pairs: best@k and maj@k are not among it. */
+const PAIRED = String.raw`pass[@^][1-9]\d{0,5}|avg`;
+const WORSE = new RegExp(String.raw`^(?:(${PAIRED})\s+)?significantly worse than baseline$`);
 
 /** `pass@1 < 0.8`, `avg <= 12`, `unscored > 5%` (the share of rollouts without a score), `significantly worse than baseline`, `pass@4 significantly worse than baseline`. */
 export function parseGate(text: string): Result<Gate> {
@@ -29,11 +31,16 @@ export function parseGate(text: string): Result<Gate> {
     return ok({ kind: 'limit', text: given, measure, operator, limit: Number(number) / (sign === '%' ? 100 : 1) });
   }
   const worse = WORSE.exec(given);
-  if (worse !== null && worse[1] !== 'unscored') return ok({ kind: 'worse', text: given, measure: worse[1] ?? 'avg' });
+  if (worse !== null) return ok({ kind: 'worse', text: given, measure: worse[1] ?? 'avg' });
   return fail(
     'usage',
     `"${given}" is no condition: write "pass@1 < 0.8", "avg <= 0.5", "unscored > 5%" or "significantly worse than baseline"`,
   );
+}
+
+/** Whether it asks for a vote, which needs the metric that holds the answers. */
+export function isVote({ measure }: Gate): boolean {
+  return measure.startsWith('maj@');
 }
 
 /** The k that a gate needs an estimate for. */
@@ -66,7 +73,9 @@ function estimateOf(measure: string, { estimates, counts }: EstimatesAnswer): nu
 }
 
 function judgeWorse({ text, measure }: Gate, compare: CompareAnswer | null): GateResult {
-  const found = compare?.comparisons[0]?.measures.find((each) => each.measure === measure);
+  // all of one is any of one, and is compared once
+  const compared = measure === 'pass^1' ? 'pass@1' : measure;
+  const found = compare?.comparisons[0]?.measures.find((each) => each.measure === compared);
   if (found === undefined) return { text, failed: true, because: `${measure} was not compared` };
   if (found.verdict === 'no data') return { text, failed: true, because: `${measure} has no common task with scores on both sides` };
   return { text, failed: found.verdict === 'worse', because: `${measure} changed by ${differenceText(measure, found.paired.difference)} (${pText(found.pAdjusted)}): ${found.verdict}` };

@@ -1,5 +1,6 @@
 /** What a report is made of: answers of the server, all at one position. */
 import type { Breakdown } from '../../query/analytics/breakdown/breakdown.ts';
+import type { PairedMeasure } from '../../query/analytics/compare.ts';
 import type { CompareAnswer } from '../../query/analytics/compare-answer.ts';
 import type { CurvesAnswer } from '../../query/analytics/curves/curves-answer.ts';
 import type { EstimatesAnswer } from '../../query/analytics/estimates.ts';
@@ -24,16 +25,18 @@ export type ReportRequest = {
   readonly policyVersion?: number | undefined;
   readonly against?: string | undefined;
   readonly againstVersion?: number | undefined;
-  /** Parameters that several routes take, by name: project, env, reward, threshold, missing, over, confidence, seed, asOf. */
+  /** Parameters of the routes by name: project, env, reward, answer, chooseBy, threshold, missing, over, confidence, seed, asOf. */
   readonly shared: Readonly<Record<string, string>>;
   /** Values of k that somebody asked for, beside the usual ones. */
   readonly ks: readonly number[];
+  /** The same for the comparison with the baseline. */
+  readonly comparedKs: readonly number[];
 };
 
 const TASKS = '10000';
 /** What each route takes of the shared parameters. */
 const TAKES = {
-  'pass-at-k': ['project', 'env', 'reward', 'threshold', 'missing', 'over', 'confidence', 'seed'],
+  'pass-at-k': ['project', 'env', 'reward', 'answer', 'chooseBy', 'threshold', 'missing', 'over', 'confidence', 'seed'],
   breakdown: ['project', 'env', 'reward', 'threshold'],
   tasks: ['project', 'env', 'reward', 'threshold', 'missing', 'confidence'],
   curves: ['project', 'env', 'reward', 'threshold', 'confidence'],
@@ -64,25 +67,37 @@ export async function fetchReport(request: ReportRequest): Promise<ReportData> {
 
 /** Usual and asked values of k in one answer. */
 function joined(first: EstimatesAnswer, extra: EstimatesAnswer): EstimatesAnswer {
-  const both = (name: 'passAtK' | 'passHatK' | 'bestAtK') => {
-    const known = new Set(first.estimates[name].map(({ k }) => k));
-    return [...first.estimates[name], ...extra.estimates[name].filter(({ k }) => !known.has(k))].toSorted(
-      (a, b) => (a.k ?? 0) - (b.k ?? 0),
-    );
+  const both = (name: 'passAtK' | 'passHatK' | 'bestAtK' | 'majority') => {
+    const [usual, asked] = [first.estimates[name] ?? [], extra.estimates[name] ?? []];
+    const known = new Set(usual.map(({ k }) => k));
+    return [...usual, ...asked.filter(({ k }) => !known.has(k))].toSorted((a, b) => (a.k ?? 0) - (b.k ?? 0));
   };
-  return { ...first, estimates: { ...first.estimates, passAtK: both('passAtK'), passHatK: both('passHatK'), bestAtK: both('bestAtK') } };
-}
+  const majority = first.estimates.majority === null ? null : both('majority');
+  return { ...first, estimates: { ...first.estimates, passAtK: both('passAtK'), passHatK: both('passHatK'), bestAtK: both('bestAtK'), majority } };
+} // prettier-ignore
 
 async function fetchComparison(request: ReportRequest, asOf: string): Promise<CompareAnswer | null> {
-  const { run, policyVersion, against, againstVersion } = request;
+  const { run, policyVersion, against, againstVersion, comparedKs } = request;
   if (against === undefined && againstVersion === undefined) return null;
-  return ask<CompareAnswer>(request, 'compare', {
+  const sides = {
     base: against ?? run,
     ...(againstVersion === undefined ? {} : { baseVersion: String(againstVersion) }),
     other: run,
     ...(policyVersion === undefined ? {} : { otherVersion: String(policyVersion) }),
     asOf,
-  });
+  };
+  const usual = await ask<CompareAnswer>(request, 'compare', sides);
+  const known = new Set(measuresOf(usual).map(({ k }) => k));
+  if (comparedKs.every((k) => known.has(k))) return usual;
+  const more = measuresOf(await ask<CompareAnswer>(request, 'compare', { ...sides, k: comparedKs.join(',') }));
+  const [comparison] = usual.comparisons;
+  if (comparison === undefined) return usual;
+  // each measure is adjusted by itself, so that they may come from two answers
+  return { ...usual, comparisons: [{ ...comparison, measures: [...comparison.measures, ...more.filter(({ k }) => !known.has(k))] }] };
+}
+
+function measuresOf({ comparisons }: CompareAnswer): readonly PairedMeasure[] {
+  return comparisons[0]?.measures ?? [];
 }
 
 async function ask<T>(request: ReportRequest, route: keyof typeof TAKES, query: Readonly<Record<string, string>>): Promise<T> {

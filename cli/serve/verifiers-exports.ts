@@ -20,7 +20,7 @@ export function verifiersFormats(parts: Parts): ExportFormat[] {
   return [v1Format(parts), v0Format(parts)];
 }
 
-/** One episode per rollout of the list, from its original events. What an episode has no place for is counted by event type. */
+/** One episode per rollout of the list, from its original events. What does not come back by an import is counted, events by type and fields by name. */
 function v1Format(parts: Parts): ExportFormat {
   return {
     name: 'verifiers-v1',

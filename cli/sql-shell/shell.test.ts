@@ -86,7 +86,7 @@ test('semicolons in strings, names and comments end nothing', () => {
 test('\\d, \\d view, \\timing, \\q and what is none of them', async () => {
   const described: ResultSet = { meta: [{ name: 'name', type: 'String' }, { name: 'type', type: 'String' }], data: [{ name: 'run', type: 'String' }] }; // prettier-ignore
   const { asked, out } = await typed(
-    ['\\d', '\\d nodes', '\\d nodes; DROP', '\\timing', 'SELECT 1;', '\\nonsense', '\\q', 'SELECT 2;'],
+    ['\\d', '\\d nodes;', '\\d nodes; DROP', '\\timing', 'SELECT 1;', '\\nonsense', '\\q', 'SELECT 2;'],
     async (query) => (query.startsWith('DESCRIBE') ? described : ONE),
   );
   assert.deepEqual(asked, ['SHOW TABLES', 'DESCRIBE nodes', 'SELECT 1']);
@@ -94,6 +94,31 @@ test('\\d, \\d view, \\timing, \\q and what is none of them', async () => {
   assert.match(out, /times are shown/);
   assert.match(out, /\d+ ms/);
   assert.ok(out.split('A statement ends with').length >= 4, 'help at the start and for what is not known');
+});
+
+test('on a terminal Ctrl-C drops what was typed, of this line and of those before, and stops a query that runs', async () => {
+  const input = new PassThrough();
+  const output = new PassThrough().resume();
+  const asked: string[] = [];
+  let stopped = 0;
+  const done = runShell({
+    input, output, isTerminal: true, columns: () => 80, paint: plain, clock: systemClock, names, meaningOf: () => '', history: [],
+    ask: async (query, signal) => {
+      asked.push(query);
+      if (query !== 'SELECT slow') return ONE;
+      setTimeout(() => input.write('\u0003'), 10);
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+      stopped++;
+      throw new TapedeckError('aborted', 'gone');
+    },
+  }); // prettier-ignore
+  for (const keys of ['SELECT half', '\u0003', 'SELECT 1\r', 'of two', '\u0003', 'SELECT 2;\r', 'SELECT slow;\r', 'SEL', '\t', ' 3;\r']) {
+    input.write(keys);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  input.end('\u0004');
+  await done;
+  assert.deepEqual([asked, stopped], [['SELECT 2', 'SELECT slow', 'SELECT 3'], 1]);
 });
 
 test('an error is shown with its place, and the shell goes on', async () => {

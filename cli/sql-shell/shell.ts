@@ -52,7 +52,10 @@ export async function runShell(options: ShellOptions): Promise<readonly string[]
     if (running !== null) running.abort();
     else {
       pending = '';
-      output.write('\n');
+      output.write('^C\n');
+      // the line that is being typed is readline's: to its end, and away with it
+      lines.write(null, { ctrl: true, name: 'e' });
+      lines.write(null, { ctrl: true, name: 'u' });
       prompt();
     }
   });
@@ -79,7 +82,7 @@ export async function runShell(options: ShellOptions): Promise<readonly string[]
 
   /** True when the shell ends. */
   const command = async (line: string): Promise<boolean> => {
-    const [name, view, ...rest] = line.split(/\s+/);
+    const [name, view, ...rest] = line.replace(/\s*;$/, '').split(/\s+/);
     if (name === '\\q') return true;
     if (name === '\\timing' && view === undefined) {
       timing = !timing;

@@ -5,7 +5,6 @@ import type { Writable } from 'node:stream';
 import { once } from 'node:events';
 import { ByteWriter } from '../../base/byte-writer.ts';
 import { TapedeckError } from '../../base/errors.ts';
-import type { EventType } from '../../events/registry.ts';
 import { episodeOf } from './export-verifiers.ts';
 import { writeJson } from './json-text.ts';
 
@@ -29,7 +28,7 @@ export type ExportReport = {
   bytes: number;
   /** Rollouts that have no `rollout.started` and so are no episodes. */
   readonly incomplete: string[];
-  /** Events that a v1 episode has no place for, by type. */
+  /** What a v1 episode has no place for: events by type, and fields as `<type>: <field>`. */
   readonly left: Record<string, number>;
 };
 
@@ -49,7 +48,7 @@ export async function exportEpisodes(source: EpisodeSource, options: ExportOptio
       report.incomplete.push(rollout);
       continue;
     }
-    for (const [type, count] of found.left as ReadonlyMap<EventType, number>) report.left[type] = (report.left[type] ?? 0) + count;
+    for (const [what, count] of found.left) report.left[what] = (report.left[what] ?? 0) + count;
     line.clear();
     writeJson(found.episode, line);
     line.byte(0x0a);

@@ -6,6 +6,7 @@ import { PassThrough } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { encodeEvent } from '../../events/codec/cbor-encode.ts';
 import { PackedArray } from '../../events/packed-array.ts';
+import { readEvent } from '../../events/read-event.ts';
 import { exportEpisodes, lineWriter, writeFileWhole, type EpisodeSource } from './export-file.ts';
 import { episodeOf } from './export-verifiers.ts';
 import { sameJson } from './json-value.ts';
@@ -63,7 +64,74 @@ test('a rollout recorded here becomes an episode with upstream defaults', async 
     }],
   }; // prettier-ignore
   assert.deepEqual(found?.episode, want);
-  assert.deepEqual([...(found?.left ?? [])], [['note.added', 1]]);
+  const left = { 'note.added': 1, 'trace.started: agent.model': 1, 'tool.recorded': 1, 'reward.assigned: replaced by a later one': 1 };
+  assert.deepEqual(Object.fromEntries(found?.left ?? []), left);
+});
+
+const said = (index: number, more: object = {}): Uint8Array =>
+  event('node.appended', { index, parent: index === 0 ? null : index - 1, role: 'user', message: { role: 'user', content: `said ${index}` }, sampled: false, ...more }); // prettier-ignore
+
+test('every field that does not come back is listed, by its event', async () => {
+  const tokens = { ids: PackedArray.of(Uint32Array.of(5)), mask: PackedArray.of(Uint8Array.of(1)), policyRuns: [{ length: 1, version: 3 }] };
+  const span = { start: 1_000_000, end: 2_000_000 };
+  const toolCalls = [{ id: 'c1', name: 'add', arguments: '{}' }];
+  const found = await episodeOf('o', [
+    event('rollout.started', { env: { id: 'e', args: { n: 1 } }, task: { key: 'k' }, group: { id: 'g', size: 4 }, attempt: 2, started: 5_000_000 }, {}),
+    event('trace.started', { agent: { name: 'a' }, extra: { own: 1 } }),
+    said(0),
+    event('node.appended', { index: 1, parent: 0, role: 'assistant', message: { role: 'assistant', content: '', tool_calls: toolCalls }, sampled: true, tokens, forkReason: 'retry', partial: true }),
+    event('node.appended', { index: 2, parent: 1, role: 'tool', message: { role: 'tool', tool_call_id: 'c1', content: '3' }, sampled: false }),
+    event('call.recorded', { index: 0, node: 1, model: 'm', time: span, firstToken: 1_500_000, stream: true, requestDigest: 'd' }),
+    event('tool.recorded', { toolCallId: 'c1', name: 'add', node: 1, resultNode: 2, time: span }),
+    event('reward.assigned', { scope: 'trace', name: 'x', score: 1, weight: 0.5, source: { kind: 'human', name: 'me' } }),
+    event('reward.assigned', { scope: 'rollout', name: 'y', score: 1, source: { kind: 'code' } }, {}),
+    event('reward.assigned', { scope: 'node', node: 1, name: 'z', score: 1 }),
+    event('reference.scored', { node: 1, source: 't', logprobs: PackedArray.of(Float32Array.of(-1)) }),
+    event('trace.ended', { ok: true }),
+    event('rollout.ended', { ok: true, stopCondition: 'done' }, {}),
+  ]);
+  assert.deepEqual(Object.fromEntries(found?.left ?? []), {
+    'call.recorded: firstToken': 1, 'call.recorded: requestDigest': 1, 'call.recorded: stream': 1, 'node.appended: forkReason': 1, 'node.appended: partial': 1,
+    'node.appended: tokens.policyRuns': 1, 'reference.scored': 1, 'reward.assigned': 1, 'reward.assigned: source': 2, 'rollout.ended: stopCondition': 1, 'rollout.started: attempt': 1,
+    'rollout.started: env.args': 1, 'rollout.started: group.size': 1, 'rollout.started: started': 1, 'tool.recorded: time': 1, 'trace.started: extra': 1,
+  });
+}); // prettier-ignore
+
+test('edges inside a trace come back, those between traces are counted', async () => {
+  const edge = (from: object, to: object): Uint8Array => event('link.added', { from, to, type: 'compaction' });
+  const found = await episodeOf('o', [
+    START(), event('trace.started', { agent: {} }), said(0), said(1), edge({ trace: 't', node: 0 }, { trace: 't', node: 1 }), edge({ trace: 'u', node: 0 }, { trace: 't', node: 1 }),
+  ]); // prettier-ignore
+  assert.deepEqual(Object.fromEntries(found?.left ?? []), { 'link.added': 1 });
+  const again = episodeEvents(parsed(JSON.stringify(found?.episode)));
+  assert.ok(again.ok);
+  const links = again.value.events.filter(({ type }) => type === 'link.added').map(({ slice }) => readEvent(slice));
+  assert.deepEqual(links.map((link) => link.ok && link.value.data), [{ from: { trace: 't', node: 0 }, to: { trace: 't', node: 1 }, type: 'compaction' }]); // prettier-ignore
+});
+
+test('of events that say the same thing, the first counts for nodes and calls; a value of the trace goes before one of the rollout', async () => {
+  const found = await episodeOf('o', [
+    START(), event('trace.started', { agent: {} }), said(0), said(0, { message: { role: 'user', content: 'late' } }),
+    event('call.recorded', { index: 0, model: 'first' }), event('call.recorded', { index: 0, model: 'late' }),
+    event('metric.recorded', { scope: 'trace', name: 'm', value: 1 }), event('metric.recorded', { scope: 'rollout', name: 'm', value: 2 }, {}),
+  ]); // prettier-ignore
+  const [trace] = (found?.episode['traces'] ?? []) as {
+    nodes: { message: { content: string } }[];
+    calls: { model: string }[];
+    metrics: object;
+  }[];
+  assert.deepEqual([trace?.nodes.map((node) => node.message.content), trace?.calls.map((call) => call.model)], [['said 0'], ['first']]);
+  assert.deepEqual(trace?.metrics, { m: parsed('1.0') });
+  assert.equal(found?.left.get('metric.recorded'), 1);
+});
+
+test('of an imported episode nothing is left', async () => {
+  for (const [name, text] of EPISODES) {
+    const made = episodeEvents(parsed(text));
+    assert.ok(made.ok);
+    const found = await episodeOf(made.value.rollout, made.value.events.map(({ slice }) => slice)); // prettier-ignore
+    assert.deepEqual(Object.fromEntries(found?.left ?? []), {}, name);
+  }
 });
 
 test('values about a rollout with several traces have no place and are counted', async () => {

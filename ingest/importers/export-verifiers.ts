@@ -2,8 +2,8 @@
  * The events of a rollout back to one verifiers v1 episode. Pure. Episodes that came through the importer come back equal field by field; rollouts recorded
  * here become episodes with upstream's defaults where an event says nothing.
  */
-import type { EventType } from '../../events/registry.ts';
 import { PackedArray } from '../../events/packed-array.ts';
+import { lossesOf } from './episode-losses.ts';
 import { exactEvent, type ExactEvent } from './exact-event.ts';
 import { compact, isRecord, itemsOf, numberOf, recordOf, textOf, type Json, type JsonRecord } from './json-value.ts';
 import { floatsOf } from './json-text.ts';
@@ -12,6 +12,7 @@ import { withRest } from './rest.ts';
 import { episodeHeadBack, episodeTailBack, nodeBack, traceHeadBack, traceTailBack } from './verifiers-back.ts';
 import { callBack, errorBack, metricBack, rewardBack } from './verifiers-parts.ts';
 import { tokensToRecord } from './verifiers-tokens.ts';
+import { episodeEvents } from './verifiers-v1.ts';
 
 type TraceParts = {
   started: JsonRecord;
@@ -21,6 +22,8 @@ type TraceParts = {
   readonly rewards: Map<string, Json>;
   readonly metrics: Map<string, Json>;
   readonly errors: Json[];
+  /** Semantic edges that end at a node, by its index. */
+  readonly links: Map<number, JsonRecord[]>;
 };
 type Parts = {
   run: string;
@@ -31,13 +34,13 @@ type Parts = {
   readonly rewards: Map<string, Json>;
   readonly metrics: Map<string, Json>;
   readonly errors: Json[];
-  readonly left: Map<EventType, number>;
+  readonly left: Map<string, number>;
 };
 
 export type Episode = {
   readonly episode: JsonRecord;
-  /** How many events of the rollout a v1 episode has no place for, by type. */
-  readonly left: ReadonlyMap<EventType, number>;
+  /** What of the rollout a v1 episode has no place for, and how often it was met: events by their type, and fields as `<type>: <field>`. */
+  readonly left: ReadonlyMap<string, number>;
 };
 
 /**
@@ -55,8 +58,23 @@ export async function episodeOf(rollout: string, slices: AsyncIterable<Uint8Arra
     errors: [],
     left: new Map(),
   };
-  for await (const slice of slices) addEvent(exactEvent(slice), parts);
-  return parts.started === null ? null : { episode: episodeFrom(rollout, parts, parts.started), left: parts.left };
+  const events: ExactEvent[] = [];
+  for await (const slice of slices) {
+    const event = exactEvent(slice);
+    events.push(event);
+    addEvent(event, parts);
+  }
+  if (parts.started === null) return null;
+  const episode = episodeFrom(rollout, parts, parts.started);
+  return { episode, left: withLosses(parts.left, events, episode) };
+}
+
+function withLosses(left: Map<string, number>, events: readonly ExactEvent[], episode: JsonRecord): Map<string, number> {
+  const again = episodeEvents(episode);
+  // what no importer takes is no episode to it: every event is lost there
+  const returned = again.ok ? again.value.events.map(({ slice }) => exactEvent(slice)) : [];
+  for (const [what, times] of lossesOf(events, returned)) left.set(what, (left.get(what) ?? 0) + times);
+  return left;
 }
 
 function addEvent(event: ExactEvent, parts: Parts): void {
@@ -89,9 +107,10 @@ function addEvent(event: ExactEvent, parts: Parts): void {
       // in which upload it came is no part of the episode
       if (data['label'] !== UPLOAD_LABEL) countLeft(type, parts);
       return;
-    // what they say is in the messages and in semantic_parents
-    case 'tool.recorded':
     case 'link.added':
+      return addLink(event, parts);
+    // what comes back of it is in the messages
+    case 'tool.recorded':
       return;
     default:
       countLeft(type, parts);
@@ -123,9 +142,21 @@ function addNamed(event: ExactEvent, parts: Parts, kind: 'rewards' | 'metrics', 
   else countLeft(event.type, parts);
 }
 
+/** An edge inside a trace is a parent of the node where it ends; one between traces has no place, and is counted when the episode is compared. */
+function addLink({ trace, data }: ExactEvent, parts: Parts): void {
+  const [from, to] = [recordOf(data['from']), recordOf(data['to'])];
+  const [start, end] = [numberOf(from?.['node']), numberOf(to?.['node'])];
+  if (start === null || end === null || from?.['trace'] !== to?.['trace']) return;
+  const { links } = traceNamed(textOf(to?.['trace']) ?? trace ?? '', parts);
+  links.set(end, [...(links.get(end) ?? []), { node: start, type: data['type'] as Json }]);
+}
+
 function traceOf(event: ExactEvent, parts: Parts): TraceParts | null {
-  if (event.trace === null) return null;
-  const known = parts.traces.get(event.trace);
+  return event.trace === null ? null : traceNamed(event.trace, parts);
+}
+
+function traceNamed(trace: string, parts: Parts): TraceParts {
+  const known = parts.traces.get(trace);
   if (known !== undefined) return known;
   const fresh: TraceParts = {
     started: {},
@@ -135,12 +166,13 @@ function traceOf(event: ExactEvent, parts: Parts): TraceParts | null {
     rewards: new Map(),
     metrics: new Map(),
     errors: [],
+    links: new Map(),
   };
-  parts.traces.set(event.trace, fresh);
+  parts.traces.set(trace, fresh);
   return fresh;
 }
 
-function countLeft(type: EventType, parts: Parts): void {
+function countLeft(type: string, parts: Parts): void {
   parts.left.set(type, (parts.left.get(type) ?? 0) + 1);
 }
 
@@ -175,7 +207,7 @@ function traceFrom(id: string, trace: TraceParts, episodeTask: Json | undefined)
   const body: JsonRecord = {
     ...head,
     ...traceTailBack(ended, trace.started['started'], trace.ended !== null),
-    nodes: inIndexOrder(trace.nodes),
+    nodes: withLinks(trace),
     calls: inIndexOrder(trace.calls),
     rewards: Object.fromEntries(trace.rewards),
     metrics: Object.fromEntries(trace.metrics),
@@ -185,6 +217,17 @@ function traceFrom(id: string, trace: TraceParts, episodeTask: Json | undefined)
   const merged = (['rewards', 'metrics'] as const).filter((kind) => isRecord(verifiers[kind]));
   const both = merged.map((kind) => [kind, { ...(body[kind] as JsonRecord), ...(verifiers[kind] as JsonRecord) }] as const);
   return inOrder({ ...whole, ...Object.fromEntries<Json>(both) }, TRACE_ORDER);
+}
+
+/** Nodes of an imported file say their parents themselves. */
+function withLinks({ nodes, links }: TraceParts): JsonRecord[] {
+  const linked = new Map(
+    [...nodes].map(([index, node]) => {
+      const parents = links.get(index);
+      return [index, parents === undefined || Object.hasOwn(node, 'semantic_parents') ? node : { ...node, semantic_parents: parents }];
+    }),
+  );
+  return inIndexOrder(linked);
 }
 
 function inIndexOrder(items: ReadonlyMap<number, JsonRecord>): JsonRecord[] {

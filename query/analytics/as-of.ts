@@ -5,6 +5,7 @@
 import { fail, ok, type Result } from '../../base/result.ts';
 import { logPartition, storePartition } from '../../store/columns/projections/position.ts';
 import { parsePosition, positionText } from '../positions/log-position.ts';
+import { microsOfText } from '../positions/time-text.ts';
 
 /** Partition as the store numbers it -> offset of the last record that counts. Partitions of which nothing counts are not in it. */
 export type Position = ReadonlyMap<number, number>;
@@ -15,14 +16,14 @@ export type AsOf =
   | { readonly kind: 'position'; readonly position: Position }
   | { readonly kind: 'time'; readonly micros: number };
 
-const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})$/;
+const DATE = /^\d{4}-/;
 const MICROS = /^\d{1,16}$/;
 
 /** `latest`, a position, a time as RFC 3339 with its zone, or a time in whole microseconds since 1970. */
 export function parseAsOf(text: string): Result<AsOf> {
   if (text === 'latest') return ok({ kind: 'latest' });
   if (MICROS.test(text)) return ok({ kind: 'time', micros: Number(text) });
-  if (TIME.test(text)) return parseTime(text);
+  if (DATE.test(text)) return parseTime(text);
   const position = parsePosition(text);
   if (position === null) return bad('is neither latest, nor a position such as 1024.998.0.7~12, nor a time such as 2026-01-31T12:00:00Z');
   const parts = (['events', 'feeds'] as const).flatMap((topic) =>
@@ -31,12 +32,10 @@ export function parseAsOf(text: string): Result<AsOf> {
   return ok({ kind: 'position', position: new Map(parts.filter(([, offset]) => offset >= 0)) });
 }
 
-/** Date.parse knows milliseconds only; the digits behind them are added as they are. */
 function parseTime(text: string): Result<AsOf> {
-  const fraction = /\.(\d+)/.exec(text)?.[1] ?? '';
-  const seconds = Date.parse(text.replace(/\.\d+/, ''));
-  if (!(seconds >= 0)) return bad('is no time from 1970 on: write it as 2026-01-31T12:00:00Z');
-  return ok({ kind: 'time', micros: seconds * 1000 + Number(fraction.padEnd(6, '0')) });
+  const micros = microsOfText(text);
+  if (micros === null || micros < 0n) return bad('is no time from 1970 on: write it as 2026-01-31T12:00:00Z');
+  return ok({ kind: 'time', micros: Number(micros) });
 }
 
 function bad(problem: string): Result<AsOf> {

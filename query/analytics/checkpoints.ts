@@ -1,12 +1,12 @@
 /** Which policy version is best by a measure, and which others cannot be told from it. */
 import { adjusted, commonTasks, comparePaired } from './compare.ts';
-import { countOutcomes, tasksOf, type OutcomeCounts, type Task } from './outcome.ts';
+import { countOutcomes, sizesOfChosen, tasksOf, type OutcomeCounts, type Task } from './outcome.ts';
 import { measureOf, type Method } from './estimates.ts';
-import { loadEvaluation, versionsOf, type Selection } from './evaluation.ts';
+import { loadEvaluation, versionsOf, type Evaluation, type Selection } from './evaluation.ts';
 import type { MeasureName } from './measure.ts';
 import { overall, type Overall } from './overall.ts';
 import type { AnsweredAsOf, Reader } from './reader.ts';
-import { readGroupSizes, readVersions } from './rollout-facts.ts';
+import { readVersions } from './rollout-facts.ts';
 import { intOf, type StoredInt } from './stored-number.ts';
 import { warningsOf, type Warning } from './warning.ts';
 
@@ -41,11 +41,13 @@ export type CheckpointsAnswer = {
 export async function readCheckpoints(reader: Reader, selection: Selection, method: Method, measure: { readonly name: MeasureName; readonly k: number | null }): Promise<CheckpointsAnswer> {
   const { run } = selection;
   const evaluation = await loadEvaluation(reader, selection, method);
-  const [versions, groupSizes, published] = await Promise.all([readVersions(reader, run), readGroupSizes(reader, run), readPublished(reader, run)]);
+  const [versions, published] = await Promise.all([readVersions(reader, run), readPublished(reader, run)]);
   const byVersion = Map.groupBy(evaluation.rollouts, (row) => versionsOf(row, versions).min);
   const unversioned = byVersion.get(null)?.length ?? 0;
   byVersion.delete(null);
-  const known = [...byVersion].map(([version, rollouts]): [number, Task[]] => [version as number, tasksOf({ rollouts, scores: evaluation.scores, groupSizes: rollouts.every((row) => row.group !== null) ? groupSizes : new Map(), runHasEnded: true })]);
+  const { scores, groupSizes, runHasEnded } = evaluation;
+  const tasksAt = (rollouts: Evaluation['rollouts']): Task[] => tasksOf({ rollouts, scores, groupSizes: sizesOfChosen(groupSizes, evaluation.rollouts, rollouts), runHasEnded });
+  const known = [...byVersion].map(([version, rollouts]): [number, Task[]] => [version as number, tasksAt(rollouts)]);
   const newest = known.toSorted(([a], [b]) => a - b).slice(-MAX_VERSIONS);
   const chosen = measureOf(measure.name, measure.k, method);
   const rated = newest.map(([version, tasks]) => ({ version, tasks, estimate: overall(tasks, chosen, method) }));

@@ -85,8 +85,8 @@ function estimatesUnder(tasks: readonly Task[], method: Method, ks: readonly num
   };
 }
 
-export function measureOf(name: MeasureName, k: number | null, { threshold, missing, seed }: Method): Measure {
-  return { name, k, threshold, policy: missing, seed };
+export function measureOf(name: MeasureName, k: number | null, { threshold, missing, seed, chooseBy }: Method): Measure {
+  return { name, k, threshold, policy: missing, seed, choosesByOther: chooseBy !== null };
 }
 
 /** Powers of two up to the most rollouts that a task has, and that number itself; or what was asked for. */

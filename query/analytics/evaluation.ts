@@ -1,6 +1,6 @@
 /** The rollouts of one side of a question, judged and grouped by task. */
 import { TapedeckError } from '../../base/errors.ts';
-import { tasksOf, type Task } from './outcome.ts';
+import { sizesOfChosen, tasksOf, type Task } from './outcome.ts';
 import type { Reader } from './reader.ts';
 import { readGroupSizes, readMetric, readNames, readAllRollouts, readRun, readScores, readVersions } from './rollout-facts.ts';
 import type { RolloutRow } from './rollout-row.ts';
@@ -31,6 +31,9 @@ export type Evaluation = {
   readonly model: string | null;
   readonly rollouts: readonly RolloutRow[];
   readonly scores: ReadonlyMap<string, number | null>;
+  /** What the groups announced, without rollouts that were not selected. */
+  readonly groupSizes: ReadonlyMap<string, number>;
+  readonly runHasEnded: boolean;
   readonly tasks: readonly Task[];
   readonly warnings: readonly Warning[];
   /** Whether these are all rollouts that the run's facts speak of, so that facts need no narrowing. */
@@ -41,7 +44,7 @@ export type Evaluation = {
 export async function loadEvaluation(reader: Reader, selection: Selection, spec: ScoreSpec): Promise<Evaluation> {
   const { run } = selection;
   const names = [spec.reward, spec.answer, spec.chooseBy].some((name) => name !== null) ? await readNames(reader, run) : null;
-  const [about, { rollouts: all, mirrors }, scores, answers, chosenBy, groupSizes] = await Promise.all([
+  const [about, { rollouts: all, mirrors }, scores, answers, chosenBy, announced] = await Promise.all([
     readRun(reader, run),
     readAllRollouts(reader, run),
     readScores(reader, run, spec.reward),
@@ -52,6 +55,7 @@ export async function loadEvaluation(reader: Reader, selection: Selection, spec:
   if (!about.known && all.length === 0) throw noRun(reader, run);
   if (names !== null && all.length > 0) requireNames(names, spec, run);
   const { rollouts, warnings } = await select(reader, all, selection);
+  const groupSizes = sizesOfChosen(announced, all, rollouts);
   const tasks = tasksOf({
     rollouts,
     scores,
@@ -60,7 +64,8 @@ export async function loadEvaluation(reader: Reader, selection: Selection, spec:
     ...(answers === null ? {} : { answers }),
     ...(chosenBy === null ? {} : { chosenBy }),
   });
-  return { selection, model: about.model, rollouts, scores, tasks, warnings, isWholeRun: mirrors === 0 && rollouts.length === all.length };
+  const isWholeRun = mirrors === 0 && rollouts.length === all.length;
+  return { selection, model: about.model, rollouts, scores, groupSizes, runHasEnded: about.hasEnded, tasks, warnings, isWholeRun };
 }
 
 function noRun(reader: Reader, run: string): TapedeckError {

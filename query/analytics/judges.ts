@@ -53,7 +53,7 @@ export async function readJudges(reader: Reader, selection: Selection, threshold
   );
   const raters = byRater.map(([, said]) => {
     const { name, kind, source } = said[0] as Row;
-    const scores = new Map(said.map((row): [string, number | null] => [row.entity, floatOf(row.score)]).filter((pair): pair is [string, number] => pair[1] !== null && !Number.isNaN(pair[1])));
+    const scores = new Map(said.map((row): [string, number | null] => [row.entity, floatOf(row.score)]).filter((pair): pair is [string, number] => pair[1] !== null && Number.isFinite(pair[1])));
     return { rater: { name, kind, source }, scores };
   }); // prettier-ignore
   const compared = raters.slice(0, MAX_RATERS);

@@ -16,6 +16,8 @@ export type Measure = {
   readonly threshold: number;
   readonly policy: MissingPolicy;
   readonly seed: number;
+  /** best@k chooses by another reward than the one it is judged by. */
+  readonly choosesByOther: boolean;
 };
 
 /** `value` null: the task has fewer than k rollouts with a score. */
@@ -50,8 +52,13 @@ function valueOf(task: Task, judged: Task['judged'], measure: Measure & { readon
       // the mean over all n is the unbiased estimate of the mean of k, with less noise than any k of them
       return mean(judged.map(({ score }) => score));
     case 'best@k': {
-      const candidates = judged.map(({ score, chosenBy }) => ({ chosenBy: chosenBy ?? score, worth: score }));
-      return bestOfK(candidates, k);
+      // a rollout without that reward cannot be chosen by it: its score must not stand in, or the choice would know the answer
+      const chooserOf = ({ score, chosenBy }: Task['judged'][number]): number | null => (measure.choosesByOther ? chosenBy : score);
+      const candidates = judged.flatMap((each) => {
+        const chosenBy = chooserOf(each);
+        return chosenBy === null || Number.isNaN(chosenBy) ? [] : [{ chosenBy, worth: each.score }];
+      });
+      return candidates.length < k ? null : bestOfK(candidates, k);
     }
     case 'maj@k': {
       const votes = judged.filter(({ answer }) => answer !== null && !Number.isNaN(answer));

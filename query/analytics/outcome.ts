@@ -2,8 +2,8 @@
 import type { RolloutRow } from './rollout-row.ts';
 
 /**
- * - scored: it has a score that is a number, however it ended.
- * - nan: its score is NaN: measured, but not a number.
+ * - scored: it has a score that is a finite number, however it ended.
+ * - nan: its score is NaN or infinite: measured, but nothing that a mean could take.
  * - failed: no score, and it ended badly or was cancelled.
  * - unscored: no score, and it ended well or nobody said how.
  * - running: no score, and it has not ended.
@@ -15,7 +15,7 @@ export const OUTCOMES: readonly Outcome[] = ['scored', 'nan', 'failed', 'unscore
 
 export function outcomeOf(row: RolloutRow, score: number | null, runHasEnded: boolean): Outcome {
   if (row.cancelled === 'superseded') return 'superseded';
-  if (score !== null) return Number.isNaN(score) ? 'nan' : 'scored';
+  if (score !== null) return Number.isFinite(score) ? 'scored' : 'nan';
   if (row.ok === false || row.cancelled !== null) return 'failed';
   return row.hasEnded || runHasEnded ? 'unscored' : 'running';
 }
@@ -54,6 +54,20 @@ export type TaskInputs = {
   readonly groupSizes: ReadonlyMap<string, number>;
   readonly runHasEnded: boolean;
 };
+
+/** Sizes of the groups of `chosen`, without those of their rollouts that are in `all` and were not chosen: they started, so they are not missing. */
+export function sizesOfChosen(
+  sizes: TaskInputs['groupSizes'],
+  all: readonly RolloutRow[],
+  chosen: readonly RolloutRow[],
+): Map<string, number> {
+  if (chosen.length === all.length) return new Map(sizes);
+  const started = (rows: readonly RolloutRow[]): Map<string | null, RolloutRow[]> =>
+    Map.groupBy(rows.filter((row) => row.cancelled !== 'superseded'), (row) => row.group); // prettier-ignore
+  const [everywhere, here] = [started(all), started(chosen)];
+  const elsewhere = (group: string): number => (everywhere.get(group)?.length ?? 0) - (here.get(group)?.length ?? 0);
+  return new Map([...sizes].map(([group, size]) => [group, Math.max(0, size - elsewhere(group))]));
+}
 
 /** Groups rollouts by task, in order of the task ids. */
 export function tasksOf(inputs: TaskInputs): Task[] {
@@ -117,7 +131,8 @@ export type MissingPolicy = 'excluded' | 'zero';
 
 export function judgedUnder(task: Task, policy: MissingPolicy): readonly Judged[] {
   if (policy === 'excluded' || task.zeros === 0) return task.judged;
-  const zero: Judged = { rollout: '', score: 0, answer: null, chosenBy: null };
+  // where another reward chooses, what has none is chosen last
+  const zero: Judged = { rollout: '', score: 0, answer: null, chosenBy: -Infinity };
   return [...task.judged, ...Array.from({ length: task.zeros }, () => zero)];
 }
 

@@ -30,7 +30,7 @@ export function warningsOf(tasks: readonly Task[], counts: OutcomeCounts): Warni
   if (without > 0 && counts.scored > 0) {
     say('left_out', `${without} rollouts have no score (${counts.failed} failed, ${counts.unscored} ended without one, ${counts.missing} never started): compare the policies "excluded" and "zero"`);
   }
-  if (counts.nan > 0) say('nan_scores', `${counts.nan} rollouts have the score NaN: they are left out as having none`);
+  if (counts.nan > 0) say('nan_scores', `${counts.nan} rollouts have a score that is NaN or infinite: they are left out as having none`);
   if (counts.scoredThoughFailed > 0) say('scored_though_failed', `${counts.scoredThoughFailed} rollouts ended badly and have a score all the same: it counts`);
   if (counts.running > 0) say('running', `${counts.running} rollouts are still running: they count under no policy`);
   const judged = tasks.filter((task) => task.judged.length > 0).length;

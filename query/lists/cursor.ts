@@ -33,7 +33,7 @@ export function cursorText(identity: QueryIdentity, position: LogPosition, after
 /** Reads a cursor of this very query. `invalid_cursor` says what it belongs to, or which part of the query changed. */
 export function readCursor(text: string, identity: QueryIdentity, keys: number): Cursor {
   const parsed = content.safeParse(decoded(text));
-  if (!parsed.success) throw refused('this is no cursor of a list; begin again without one');
+  if (!parsed.success) throw noCursor();
   const { r, h, p, k } = parsed.data;
   if (r !== identity.resource) throw refused(`this is a cursor of ${r}, not of ${identity.resource}; begin again without one`);
   const { resource: _, ...rest } = identity;
@@ -44,7 +44,7 @@ export function readCursor(text: string, identity: QueryIdentity, keys: number):
       `this cursor belongs to a query with another ${changed.join(' and ')}; repeat that query, or begin again without a cursor`,
     );
   }
-  if (k.length !== keys) throw refused('this is no cursor of a list; begin again without one');
+  if (k.length !== keys) throw noCursor();
   return { position: p, after: k };
 }
 
@@ -67,6 +67,11 @@ function decoded(text: string): unknown {
 
 function hashes({ project, filter, sort }: Omit<QueryIdentity, 'resource'>): string[] {
   return [project, filter, sort].map((part) => createHash('sha256').update(part).digest('base64url').slice(0, HASH_CHARS));
+}
+
+/** What holds a cursor's parts, but none that a list gave. */
+export function noCursor(): TapedeckError {
+  return refused('this is no cursor of a list; begin again without one');
 }
 
 function refused(message: string): TapedeckError {

@@ -1,4 +1,5 @@
 import { ok, type Result } from '../../base/result.ts';
+import { microsOfText } from '../positions/time-text.ts';
 import type { FieldType } from './field.ts';
 
 /** A value to compare with: 64-bit integers and times are bigint. */
@@ -7,7 +8,6 @@ export type FilterValue = string | number | bigint | boolean;
 const INT64 = { least: -(2n ** 63n), most: 2n ** 63n - 1n } as const;
 const FLOATS: Readonly<Record<string, number>> = { NaN, Infinity, '-Infinity': -Infinity };
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)$/;
 
 /** Reads a value of a filter, from JSON or from an address, as the type of its field. Nothing is rounded or guessed. */
 export function readValue(type: FieldType, value: unknown): Result<FilterValue, string> {
@@ -19,7 +19,7 @@ export function readValue(type: FieldType, value: unknown): Result<FilterValue, 
     case 'long':
       return readInteger(value);
     case 'time':
-      return typeof value === 'string' && TIME.test(value) ? ok(microsOf(value)) : readInteger(value);
+      return readTime(value);
     case 'float':
       return readFloat(value);
     case 'string':
@@ -49,11 +49,11 @@ function readFloat(value: unknown): Result<number, string> {
   return NUMBER.test(text) ? ok(Number(text)) : bad('must be a number, NaN, Infinity or -Infinity');
 }
 
-/** RFC 3339 with up to six digits of a second, all of them kept. */
-function microsOf(text: string): bigint {
-  const fraction = /\.(\d{1,6})/.exec(text)?.[1] ?? '';
-  const whole = Date.parse(text.replace(/\.\d+/, ''));
-  return BigInt(whole) * 1000n + BigInt(fraction.padEnd(6, '0'));
+/** Microseconds, or RFC 3339. */
+function readTime(value: unknown): Result<bigint, string> {
+  if (typeof value !== 'string' || !value.includes('-', 1)) return readInteger(value);
+  const micros = microsOfText(value);
+  return micros === null ? bad('must be a time that exists, such as 2026-01-31T12:00:00Z, or microseconds since 1970') : ok(micros);
 }
 
 function bad(problem: string): Result<never, string> {

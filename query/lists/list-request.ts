@@ -1,10 +1,10 @@
 /** A list as asked for, checked: what every part of the answer is computed from. */
 import type { LogPosition } from '../positions/log-position.ts';
-import { cursorText, readCursor, type Cursor, type QueryIdentity } from './cursor.ts';
+import { cursorText, noCursor, readCursor, type Cursor, type QueryIdentity } from './cursor.ts';
 import { isFilterable, type Field } from './field.ts';
 import { findField, readFilter, type Filter } from './filter.ts';
 import type { Resource } from './resource.ts';
-import { readSort, sortText, type KeyValue, type SortKey } from './sort.ts';
+import { fitsKeys, readSort, sortText, type KeyValue, type SortKey } from './sort.ts';
 
 export type CountMode = 'none' | 'bounded' | 'exact';
 
@@ -40,6 +40,7 @@ export function readListRequest(resource: Resource, settings: ListSettings, filt
   const sort = readSort(resource, settings.sort);
   const identity = { resource: resource.name, project: settings.project, filter: identityOf(filter), sort: sortText(sort) };
   const cursor = settings.cursor === undefined ? null : readCursor(settings.cursor, identity, sort.length);
+  if (cursor !== null && !fitsKeys(sort, cursor.after)) throw noCursor();
   return {
     resource,
     project: settings.project,

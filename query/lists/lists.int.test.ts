@@ -5,6 +5,7 @@ import Fastify, { type FastifyInstance } from 'fastify';
 import { openTestWorld, type TestWorld } from '../log-for-tests.ts';
 import type { Draft } from '../events-for-tests.ts';
 import { listRoutes } from '../routes/lists.ts';
+import { findField, operatorsOf } from './filter.ts';
 import type { ListAnswer } from './read-list.ts';
 import { RESOURCES } from './resources.ts';
 
@@ -76,6 +77,7 @@ test('rewards sort with null last and NaN before it, both ways', async () => {
   const run = { run: 'run-1', fields: 'rollout,reward' };
   assert.deepEqual(ids(await get('/v1/rollouts', { ...run, sort: 'reward' })), ['r4', 'r2', 'r1', 'r3', 'r5', 'r6']);
   assert.deepEqual(ids(await get('/v1/rollouts', { ...run, sort: '-reward' })), ['r1', 'r2', 'r4', 'r3', 'r5', 'r6']);
+  assert.deepEqual(ids(await get('/v1/rollouts', { ...run, sort: 'reward,-rollout' })), ['r4', 'r2', 'r1', 'r3', 'r6', 'r5']);
 });
 
 test('filters', async () => {
@@ -104,9 +106,22 @@ test('filters', async () => {
     [{ filter: '{"reward":{"$float":"NaN"}}' }, ['r3']],
     [{ filter: '{"or":[]}' }, []],
     [{ 'advantage[null]': 'true', rollout: 'r1' }, ['r1']],
+    [{ agent: 'solver', task_key: 'task-r2' }, ['r2']],
+    [{ task_hash: 'a'.repeat(64), group: 'g-words' }, ['r3', 'r4']],
+    [{ error_type: 'ToolError' }, ['r4']],
+    [{ 'duration[ge]': '0', 'started[lt]': '2024-01-01T00:00:00Z', 'turns[lt]': '1', 'branches[ge]': '1', rollout: 'r1' }, ['r1']],
+    [{ 'output_tokens[ge]': '2', 'input_tokens[le]': '3', 'cost[null]': 'true', 'truncated[ne]': 'true', rollout: 'r1' }, ['r1']],
+    [{ 'policy_version_min[null]': 'true', 'policy_version_max[null]': 'true', 'stop_condition[null]': 'true', rollout: 'r1' }, ['r1']],
   ];
   for (const [query, expected] of cases)
     assert.deepEqual(ids(await get('/v1/rollouts', { run: 'run-1', ...query })), expected, JSON.stringify(query));
+});
+
+test('what dashboards filter by is a field that has filters', () => {
+  const rollouts = RESOURCES.find(({ name }) => name === 'rollouts') as (typeof RESOURCES)[number];
+  const names =
+    'run env agent group step policy_version_min policy_version_max reward advantage ok error_type stop_condition truncated turns branches input_tokens output_tokens duration cost model task_key task_hash started';
+  for (const name of names.split(' ')) assert.ok(operatorsOf(findField(rollouts, name)).includes('eq'), name);
 });
 
 test('a reward named like a column is not that column', async () => {
@@ -157,6 +172,9 @@ test('what is wrong is said with its remedy', async () => {
     ['rollouts', { limit: '0' }, 'bad_request', /limit/],
     ['rollouts', { cursor: 'abc' }, 'invalid_cursor', /no cursor/],
     ['rollouts', { asOf: 'yesterday' }, 'bad_request', /asOf/],
+    ['rollouts', { asOf: '2026-13-45T00:00:00Z' }, 'bad_request', /asOf/],
+    ['rollouts', { 'started[gt]': '2026-13-45T00:00:00Z' }, 'invalid_filter', /a time that exists/],
+    ['rollouts', { 'started[gt]': '2026-02-30T00:00:00Z' }, 'invalid_filter', /a time that exists/],
     ['nodes', { histograms: 'text' }, 'bad_request', /no histogram/],
   ];
   for (const [name, query, code, message] of cases) {
@@ -180,11 +198,34 @@ test('a cursor is refused by another query, and says why', async () => {
   assert.deepEqual(ids(await get('/v1/rollouts', { filter: '{"run":"run-1"}', limit: '2', cursor })), ['r3', 'r4']);
 });
 
+test('a cursor that somebody wrote by hand is none, or asks for a place that is not there', async () => {
+  const query = { run: 'run-1', sort: 'step,reward', limit: '2' };
+  type Parts = { p: string; k: [number, string][] };
+  const { next } = await get('/v1/rollouts', query);
+  const forged = async (change: (parts: Parts) => void, status: number): Promise<unknown> => {
+    const parts = JSON.parse(Buffer.from(next as string, 'base64url').toString()) as Parts;
+    change(parts);
+    const { error } = await get('/v1/rollouts', { ...query, cursor: Buffer.from(JSON.stringify(parts)).toString('base64url') }, status);
+    return error?.code;
+  };
+  await forged(() => {}, 200);
+  for (const key of [[0, 'abc'], [0, ''], [0, '1e3'], [0, '99999999999999999999'], [3, '1'], [0, 1], [0]]) {
+    assert.equal(await forged(({ k }) => (k[0] = key as [number, string]), 400), 'invalid_cursor', `step ${JSON.stringify(key)}`);
+    assert.equal(await forged(({ k }) => (k[1] = key as [number, string]), 400), 'invalid_cursor', `reward ${JSON.stringify(key)}`);
+  }
+  assert.equal(await forged(({ k }) => (k[1] = [0, '-1']), 400), 'invalid_cursor', 'the bits of a double');
+  assert.equal(await forged(({ k }) => (k[3] = [2, 'r1']), 400), 'invalid_cursor', 'an id that is null');
+  for (const cut of [0, 1, 3]) assert.equal(await forged(({ k }) => k.splice(cut), 400), 'invalid_cursor', `${cut} keys`);
+  for (const p of ['', '1', '-1~', '9'.repeat(30)]) assert.equal(await forged((parts) => (parts.p = p), 400), 'invalid_cursor', p);
+  await forged((parts) => (parts.p = '~'), 200);
+}); // prettier-ignore
+
 test('markers jump to their rank, histograms count every row once', async () => {
   const query = { run: 'run-1', sort: '-reward', limit: '2', markers: '3', histograms: 'reward,env,step,ok' };
   const { markers, histograms } = await get('/v1/rollouts', query);
   assert.deepEqual({ total: markers?.total, step: markers?.step }, { total: '6', step: '2' });
   const order = ['r1', 'r2', 'r4', 'r3', 'r5', 'r6'];
+  assert.equal(markers?.cursors.length, 2, 'ranks 2 and 4');
   for (const [at, cursor] of (markers?.cursors ?? []).entries()) {
     const { next: _, ...page } = await get('/v1/rollouts', { run: 'run-1', sort: '-reward', limit: '2', cursor });
     assert.deepEqual(ids(page as ListAnswer), order.slice((at + 1) * 2, (at + 2) * 2));

@@ -79,6 +79,17 @@ export function afterSql(keys: readonly SortKey[], values: readonly KeyValue[], 
   }, '');
 }
 
+/** Whether values of a cursor are such as `keyOf` gives for these keys: somebody may have written them by hand. */
+export function fitsKeys(keys: readonly SortKey[], values: readonly KeyValue[]): boolean {
+  return values.every(([rank, text], at) => {
+    const field = keys[at]?.field;
+    if (field === undefined || (rank > 0 && !isRanked(field))) return false;
+    if (field.type === 'string') return true;
+    const [least, most] = field.type === 'float' ? [0n, 2n ** 64n - 1n] : [-(2n ** 63n), 2n ** 63n - 1n];
+    return /^-?\d{1,20}$/.test(text) && BigInt(text) >= least && BigInt(text) <= most;
+  });
+}
+
 function placeOf({ type }: Field, text: string, params: Params): string {
   if (type === 'string') return params.add(text, 'String');
   if (type === 'float') return `reinterpretAsFloat64(${params.add(text, 'UInt64')})`;

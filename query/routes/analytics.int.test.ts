@@ -3,8 +3,11 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Fastify from 'fastify';
 import type { FastifyInstance } from 'fastify';
+import type { Breakdown } from '../analytics/breakdown/breakdown.ts';
+import type { CheckpointsAnswer } from '../analytics/checkpoints.ts';
 import type { CompareAnswer } from '../analytics/compare-answer.ts';
 import type { EstimatesAnswer } from '../analytics/estimates.ts';
+import type { Draft } from '../../store/columns/projections/test-world.ts';
 import { rolloutEvents, testLog, type RolloutDraft, type TestLog } from '../analytics/log-for-tests.ts';
 import { startTestEngine } from '../engine-for-tests.ts';
 import type { TestEngine } from '../engine-for-tests.ts';
@@ -143,6 +146,38 @@ test('a failed attempt that was run again is not a second failure', async () => 
   assert.equal(answer.estimates.passAtK[0]?.estimate, 1);
 });
 
+test('rollouts of a group that began under another version are not missing, and running ones are no zeros', async () => {
+  const of = (version: number, n: number, more: Partial<RolloutDraft>): Draft[] =>
+    rolloutEvents({ run: 'split', rollout: `s${version}-${n}`, task: 'a', group: 'gs', size: 5, version, ...more });
+  await log.append([...of(1, 0, { score: 1 }), ...of(1, 1, { score: 0 }), ...of(2, 0, { score: 1 }), ...of(2, 1, { running: true })]);
+  const whole = await good<EstimatesAnswer>('pass-at-k?run=split&missing=zero&k=1');
+  assert.deepEqual([whole.counts.missing, whole.estimates.passAtK[0]?.estimate], [1, 2 / 4]);
+  for (const [version, estimate] of [[1, 1 - 2 / 3], [2, 1 / 2]] as const) {
+    const answer = await good<EstimatesAnswer>(`pass-at-k?run=split&missing=zero&k=1&policyVersion=${version}`);
+    assert.deepEqual([answer.counts.missing, answer.estimates.passAtK[0]?.estimate], [1, estimate]);
+    const { checkpoints } = await good<CheckpointsAnswer>('checkpoints?run=split&missing=zero&measure=pass@k&k=1');
+    const rated = checkpoints.find(({ policyVersion }) => policyVersion === version);
+    assert.deepEqual([rated?.counts, rated?.estimate.estimate], [answer.counts, estimate]);
+  }
+}); // prettier-ignore
+
+test('scores that are infinite are in no mean, and a chooser that is NaN or not there chooses nothing', async () => {
+  await writeRun('endless', { a: [1, 0, Infinity], b: [0, 0, -Infinity], c: [NaN, 1] });
+  const endless = await good<EstimatesAnswer>('pass-at-k?run=endless');
+  assert.deepEqual([endless.counts.nan, endless.counts.scored, endless.estimates.avg.estimate], [3, 5, 0.5]);
+  assert.deepEqual(endless.estimates.bestAtK.map(({ measure, estimate }) => [measure, estimate]), [['best@1', 0.5], ['best@2', 0.5]]);
+  const { score, rewards } = await good<Breakdown>('breakdown?run=endless');
+  assert.deepEqual([score.n, score.max, rewards[0]?.nan, rewards[0]?.contribution], [5, 1, 3, 0.4]);
+  const of = (n: number, score: number, chooser: number | null | undefined): Draft[] =>
+    rolloutEvents({ run: 'choosing', rollout: `c${n}`, task: 'a', group: 'gc', size: 5, score, ...(chooser === undefined ? {} : { rewards: { judge: chooser } }) });
+  await log.append([...of(0, 100, NaN), ...of(1, 100, null), ...of(2, 100, undefined), ...of(3, 0, 0.9), ...of(4, 1, 0.1)]);
+  const best = async (more: string): Promise<unknown[]> => {
+    const { estimates } = await good<EstimatesAnswer>(`pass-at-k?run=choosing&chooseBy=judge&${more}`);
+    return estimates.bestAtK.map(({ k, estimate }) => [k, estimate]);
+  };
+  assert.deepEqual(await best('k=1,2,3'), [[1, 0.5], [2, 0], [3, null]]);
+}); // prettier-ignore
+
 test('all rewards null, a run without rollouts, one task, an unknown run: the right answer or the remedy', async () => {
   await writeRun('nulls', { a: [null, null], b: [null] });
   const nulls = await good<EstimatesAnswer>('pass-at-k?run=nulls');
@@ -176,7 +211,7 @@ test('rewards by name, also names that are columns or SQL', async () => {
 }); // prettier-ignore
 
 test('bad requests name the field', async () => {
-  for (const [query, field] of [['', 'run'], ['run=a&k=0', 'k'], ['run=a&k=1,x', 'k'], ['run=a&missing=maybe', 'missing'], ['run=a&confidence=2', 'confidence'], ['run=a&what=1', 'what'], ['run=a&asOf=1.2', 'asOf'], ['run=a&threshold=x', 'threshold']] as const) {
+  for (const [query, field] of [['', 'run'], ['run=a&k=0', 'k'], ['run=a&k=1,x', 'k'], ['run=a&missing=maybe', 'missing'], ['run=a&confidence=2', 'confidence'], ['run=a&what=1', 'what'], ['run=a&asOf=1.2', 'asOf'], ['run=a&asOf=2026-02-30T00:00:00Z', 'asOf'], ['run=a&threshold=x', 'threshold']] as const) {
     const { status, error } = await ask(`pass-at-k?${query}`);
     assert.deepEqual([status, error.code], [400, 'bad_request'], query);
     assert.match(error.message, new RegExp(field), query);

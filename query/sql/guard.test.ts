@@ -56,6 +56,22 @@ test('each rule refuses by name', () => {
     '    ExpressionList',
   ];
   assert.equal(verdict(tree(...table)), 'format');
+  const values = (structure: string): string[] => [
+    ...table.slice(0, 3),
+    '   Function values (children 1)',
+    '    ExpressionList (children 2)',
+    `     Literal ${structure}`,
+    "     Literal Tuple_('x')",
+  ];
+  assert.equal(verdict(tree(...values("'a String'"))), null);
+  for (const structure of [
+    "'a AggregateFunction(Uniq)'",
+    "'a SimpleAggregateFunction(Any)'",
+    "'a String DEFAULT 1'",
+    "'a Array(Array(String))'",
+    'UInt64_1',
+  ])
+    assert.equal(verdict(tree(...values(structure))), 'values', structure);
   assert.equal(verdict(tree('Set')), 'SETTINGS');
   assert.equal(verdict(tree('ColumnsApplyTransformer')), 'APPLY');
   assert.equal(verdict(tree('SomethingNew')), 'SomethingNew');
@@ -66,6 +82,8 @@ test('the outermost level is one select and our marker, nothing else', () => {
   assert.equal(verdict([...lines.slice(0, -1), ' Identifier CSV']), 'FORMAT');
   assert.equal(verdict(['SelectWithUnionQuery (children 3)', ...lines.slice(1, -1), " Literal '/tmp/x'", ' Identifier Null']), 'FORMAT');
   assert.equal(verdict(['SelectWithUnionQuery (children 1)', ...lines.slice(1, -1)]), 'FORMAT');
+  assert.equal(verdict(['SelectWithUnionQuery (children 3)', ...lines.slice(1), ' Set']), 'FORMAT');
+  assert.equal(verdict([...lines.slice(0, -1), ' Identifier Null (children 1)', '  Literal 1']), 'FORMAT');
   assert.equal(verdict(['Explain EXPLAIN AST (children 2)', ...lines.slice(1)]), 'Explain');
 });
 

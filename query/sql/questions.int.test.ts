@@ -118,6 +118,19 @@ test('errors never name tables of other projects', async () => {
 
 const CROSS_JOIN = `SELECT count() FROM ${Array.from('abcdefgh', (name) => `nodes AS ${name}`).join(', ')}`;
 
+test('bytes that are no text and queries beyond a megabyte are refused with the remedy', async () => {
+  const bytes = await world.ask("SELECT '\\xff' AS x FROM nodes");
+  assert.equal(bytes.code, 'sql_refused', bytes.text);
+  assert.match(bytes.text, /unhex\('ff'\)/);
+  const half = await world.ask("SELECT '\ud83d' AS x FROM nodes");
+  assert.equal(half.code, 'invalid_utf8', half.text);
+  const long = await world.ask(
+    `SELECT 1 AS x FROM nodes WHERE text IN (${Array.from({ length: 200_000 }, (_, at) => `'${at}'`).join(', ')})`,
+  );
+  assert.equal(long.code, 'bad_request', long.text.slice(0, 300));
+  assert.match(long.text, /pass long lists as params/);
+});
+
 test('limits are errors that name them', async () => {
   const slow = await world.ask(CROSS_JOIN, {}, { timeoutMs: 1_000 });
   assert.equal(slow.code, 'query_timeout');

@@ -84,7 +84,7 @@ function tell(report: ExportReport, options: Options): void {
 
 function reportText(report: ExportReport, out: string): string {
   const lines = [`${report.episodes} episodes, ${report.bytes} bytes${out === '-' ? '' : ` written to ${out}`}`];
-  for (const [type, count] of Object.entries(report.left)) lines.push(`${count} ${type} have no place in a v1 episode`);
+  for (const [what, count] of Object.entries(report.left)) lines.push(`${count} ${what}: no place in a v1 episode`);
   for (const rollout of report.incomplete) lines.push(`rollout ${rollout} has no rollout.started: left out`);
   return `${lines.join('\n')}\n`;
 }

@@ -8,6 +8,7 @@ import { systemRandom } from '../../../base/random.ts';
 import { cborToJson } from '../../../events/codec/cbor-to-json.ts';
 import { DEFAULT_PROJECT } from '../../../events/envelope.ts';
 import { httpSink } from '../../../ingest/importers/http-sink.ts';
+import { microsOfText } from '../../../query/positions/time-text.ts';
 import { itemsOf, withoutProducer } from '../../../query/replay/deliver/cbor-sequence.ts';
 import { environmentVariable, type Config } from '../../config.ts';
 import { askServer } from '../../render/ask-server.ts';
@@ -156,7 +157,8 @@ async function linesTarget(path: string): Promise<Target> {
 }
 
 function micros(text: string): number {
-  const value = /^\d{1,16}$/.test(text) ? Number(text) : Date.parse(text) * 1000;
+  const written = /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text;
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number(microsOfText(written) ?? NaN);
   if (!Number.isSafeInteger(value) || value < 0)
     throw new InvalidArgumentError('must be a time: 2026-11-30T12:00:00Z, or microseconds since 1970');
   return value;

@@ -8,7 +8,7 @@ export type RewardPart = {
   readonly name: string;
   readonly scope: string;
   readonly sourceKinds: readonly string[];
-  /** Assigned without a score, and with NaN: neither is in the figures. */
+  /** Assigned without a score, and with NaN or an infinity: neither is in the figures. */
   readonly missing: number;
   readonly nan: number;
   readonly score: Summary;
@@ -46,7 +46,7 @@ function rewardPart(rows: readonly RewardRow[]): RewardPart {
   const { scores, missing, nan } = numbersOf(rows.map((row) => row.score));
   const weighted = rows.flatMap((row) => {
     const [score, weight] = [floatOf(row.score), floatOf(row.weight)];
-    return score === null || weight === null || Number.isNaN(score) ? [] : [score * weight];
+    return score === null || weight === null || !Number.isFinite(score) ? [] : [score * weight];
   });
   return {
     name: first.name,
@@ -78,6 +78,6 @@ export async function readMetricParts(reader: Reader, run: string, among: readon
 function numbersOf(values: readonly StoredFloat[]): { scores: number[]; missing: number; nan: number } {
   const read = values.map(floatOf);
   const known = read.filter((value) => value !== null);
-  const scores = known.filter((value) => !Number.isNaN(value));
+  const scores = known.filter((value) => Number.isFinite(value));
   return { scores, missing: read.length - known.length, nan: known.length - scores.length };
 }

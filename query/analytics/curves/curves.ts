@@ -105,7 +105,9 @@ function allPoint(x: number | null, rollouts: readonly RolloutRow[], inputs: Cur
 }
 
 function meanOfNamed(rollouts: readonly RolloutRow[], scores: ReadonlyMap<string, number | null>): number | null {
-  return mean(rollouts.map((row) => scores.get(row.rollout) ?? null).filter((score) => score !== null && !Number.isNaN(score)) as number[]);
+  return mean(
+    rollouts.map((row) => scores.get(row.rollout) ?? null).filter((score) => score !== null && Number.isFinite(score)) as number[],
+  );
 }
 
 const NO_SIZES: ReadonlyMap<string, number> = new Map();
@@ -149,7 +151,7 @@ function effectivePoint(
   const traces = [...new Map(rows.map((row) => [JSON.stringify([row.rollout, row.trace]), row])).values()];
   const score = (row: TrainedRow): number | null => (scores === null ? row.reward : (scores.get(row.rollout) ?? null));
   const known = (values: readonly (number | null)[]): number[] =>
-    values.filter((value) => value !== null && !Number.isNaN(value)) as number[];
+    values.filter((value) => value !== null && Number.isFinite(value)) as number[];
   const totalOf = (values: readonly (number | null)[]): number | null => (known(values).length === 0 ? null : sum(known(values)));
   const batches = new Set(rows.map((row) => JSON.stringify([row.feed, row.n])));
   const left =

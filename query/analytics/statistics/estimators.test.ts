@@ -95,6 +95,14 @@ test('best of k is the mean over subsets of the worth of the best', () => {
   );
 });
 
+test('best of k: what is never chosen counts for nothing, and nobody chooses by NaN', () => {
+  const candidates = [{ chosenBy: -Infinity, worth: -Infinity }, { chosenBy: 1, worth: 3 }, { chosenBy: 2, worth: 5 }]; // prettier-ignore
+  near(bestOfK(candidates, 3), 5);
+  near(bestOfK(candidates, 2), 13 / 3);
+  assert.equal(bestOfK(candidates, 1), -Infinity);
+  assert.throws(() => bestOfK([...candidates, { chosenBy: NaN, worth: 1 }], 2), RangeError);
+});
+
 test('best of k by its own binary worth is pass@k', () => {
   fc.assert(
     fc.property(nck, ({ n, c, k }) => {

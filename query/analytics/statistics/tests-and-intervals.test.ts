@@ -104,6 +104,9 @@ test('the sign-flip test counts sign patterns', () => {
       near(signFlip(differences, RESAMPLING).p, counted(differences));
     }),
   );
+  // sums that are equal on paper differ in the last bits
+  assert.equal(signFlip([0.4, 0.7], RESAMPLING).p, 2 / 4);
+  assert.equal(signFlip([-0.2, 0.7, -0.9], RESAMPLING).p, 6 / 8);
   assert.deepEqual(signFlip([], RESAMPLING), { p: 1, method: 'exact', patterns: 1 });
   assert.equal(signFlip([0, 0, 0], RESAMPLING).p, 1);
 });
@@ -141,6 +144,19 @@ test('paired t, smallest difference that is found, tasks needed', () => {
   assert.equal(tasksNeeded([0.1, -0.1, 0.2, 0.2], 0, 0.95, 0.8), null);
   assert.equal(tasksNeeded([1, -1], 0.5, 0.95, 0.8), Math.ceil(((1.959963984540054 + 0.8416212335729143) * Math.SQRT2 / 0.5) ** 2));
 }); // prettier-ignore
+
+test('the ends of the bootstrap are those of its confidence', () => {
+  // the mean of 100 draws from 0 to 99 is nearly normal around 49.5 with a standard error of 28.866 / 10
+  const values = Array.from({ length: 100 }, (_, at) => at);
+  for (const [confidence, z] of [
+    [0.95, 1.95996],
+    [0.8, 1.28155],
+  ] as const) {
+    const found = bootstrapOverTasks(values, { confidence, resamples: 20_000, random: seededRandom(1) });
+    assert.ok(Math.abs((found?.low ?? 0) - (49.5 - z * 2.8866)) < 0.2, `${confidence}: ${found?.low}`);
+    assert.ok(Math.abs((found?.high ?? 0) - (49.5 + z * 2.8866)) < 0.2, `${confidence}: ${found?.high}`);
+  }
+});
 
 test('the bootstrap draws whole tasks, the same for a seed', () => {
   const run = () => bootstrapOverTasks([0, 0, 1, 1, 1], { confidence: 0.95, resamples: 1_000, random: seededRandom(5) });

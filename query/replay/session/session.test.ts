@@ -117,6 +117,8 @@ describe('forks', () => {
     const calls = [...THREE, { index: 0, content: 'u0', trace: 'u', start: 1 }, { index: 1, content: 'u1', trace: 'u', start: 9 }];
     const replay = session(calls, 'strict', { trace: 't', index: 2 });
     assert.deepEqual(kinds(replay, 'u0', 'q0', 'q1', 'u1'), ['match 0', 'match 0', 'match 1', 'live']);
+    const same = session([...THREE, { index: 0, content: 'u0', trace: 'u', start: 2 }], 'strict', { trace: 't', index: 2 });
+    assert.deepEqual(kinds(same, 'q0', 'u0'), ['match 0', 'live'], 'what began with the fork had not begun before it');
     assert.throws(() => session(calls, 'strict', { trace: 't', index: 9 }), { code: 'usage', message: /has no call 9: it has 3/ });
   });
 });
