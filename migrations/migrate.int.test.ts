@@ -145,6 +145,18 @@ test('the statements for a cluster are the reviewed ones', () => {
   assert.equal(readFileSync(golden, 'utf8'), rendered, 'run with TAPEDECK_GOLDEN=write after a review');
 });
 
+test('on a cluster every table is written and read under its own name: none is a view, which takes no rows', () => {
+  const statements = clusterSql();
+  for (const { name } of ALL_TABLES) {
+    const made = statements.filter((statement) => statement.includes(` \`tape\`.${name} ON CLUSTER \`main\``));
+    assert.ok(
+      made.some((statement) => /^CREATE TABLE [^]*ENGINE = (Distributed|ReplicatedReplacingMergeTree)\(/.test(statement)),
+      name,
+    );
+    assert.ok(!made.some((statement) => statement.startsWith('CREATE VIEW')), name);
+  }
+});
+
 test('the engine parses the statements for a cluster', async () => {
   for (const statement of clusterSql()) {
     const [row] = await store.rows<{ text: string }>(`SELECT formatQuery(${stringLiteral(statement)}) AS text`);

@@ -45,12 +45,10 @@ export const BOOTSTRAP = `
 {{database}};
 CREATE TABLE IF NOT EXISTS {{table schema_version}} (version UInt32, name String, checksum String, applied DateTime64(6, 'UTC'))
 ENGINE = {{everywhere}} ORDER BY version SETTINGS {{settings}};
-{{distributed schema_version}};
 `;
 
-function recordOf({ version, name, checksum }: Migration, { database, cluster }: SchemaTarget): string {
-  const table = `${quote(database)}.schema_version${cluster === null ? '' : '_local'}`;
-  return `INSERT INTO ${table} (version, name, checksum, applied) SETTINGS async_insert = 0, deduplicate_insert = 'disable' SELECT ${version}, '${name}', '${checksum}', now64(6, 'UTC')`;
+function recordOf({ version, name, checksum }: Migration, { database }: SchemaTarget): string {
+  return `INSERT INTO ${quote(database)}.schema_version (version, name, checksum, applied) SETTINGS async_insert = 0, deduplicate_insert = 'disable' SELECT ${version}, '${name}', '${checksum}', now64(6, 'UTC')`;
 }
 
 /** The version the database is at, 0 when it is empty. */

@@ -2,12 +2,12 @@
  * Turns a migration file into statements. One set of files serves a single node and a cluster, through macros:
  *
  *   {{database}}           creates the database
- *   {{table x}}            the table that holds data: db.x, on a cluster db.x_local … ON CLUSTER
+ *   {{table x}}            the table that holds data: db.x, on a cluster db.x_local … ON CLUSTER; of an engine {{everywhere}} db.x there too
  *   {{engine v}}           ReplacingMergeTree(v), on a cluster replicated per shard
- *   {{everywhere v}}       the same, on a cluster replicated to every node of every shard (small tables that all shards need)
+ *   {{everywhere v}}       the same, on a cluster replicated to every node of every shard (small tables that all shards need): read and written wherever one is
  *   {{settings}}           settings every table has
  *   {{payload_settings}}   settings of tables with wide rows
- *   {{distributed x key}}  on a cluster the Distributed table db.x over x_local, sharded by the log's hash of `key`; nothing on a single node
+ *   {{distributed x key}}  on a cluster the Distributed table db.x over x_local, sharded by the log's hash of `key`; nothing on a single node, and without a key (an engine {{everywhere}})
  *   {{whole x}}            the table that is read and written: db.x, on a cluster the one over all shards
  *   {{alter x}}            "ALTER TABLE db.x", on a cluster for x_local and for the Distributed table
  */
@@ -58,11 +58,11 @@ function renderOne(statement: string, target: SchemaTarget): string[] {
         case 'database':
           return `CREATE DATABASE IF NOT EXISTS ${quote(target.database)}${onCluster(target)}`;
         case 'table':
-          return tableName(first, target);
+          return tableName(first, target, statement.includes('{{everywhere'));
         case 'whole':
           return `${quote(target.database)}.${first}`;
         case 'alter':
-          return `ALTER TABLE ${form === 'local' ? tableName(first, target) : `${quote(target.database)}.${first}${onCluster(target)}`}`;
+          return `ALTER TABLE ${form === 'local' ? tableName(first, target, false) : `${quote(target.database)}.${first}${onCluster(target)}`}`;
         case 'engine':
           return engine(table, '{shard}', '{replica}', first, target);
         case 'everywhere':
@@ -80,9 +80,9 @@ function renderOne(statement: string, target: SchemaTarget): string[] {
   });
 }
 
-function tableName(table: string, target: SchemaTarget): string {
+function tableName(table: string, target: SchemaTarget, isEverywhere: boolean): string {
   const { database, cluster } = target;
-  return cluster === null ? `${quote(database)}.${table}` : `${quote(database)}.${table}_local${onCluster(target)}`;
+  return `${quote(database)}.${table}${cluster === null || isEverywhere ? '' : '_local'}${onCluster(target)}`;
 }
 
 function onCluster({ cluster }: SchemaTarget): string {
@@ -95,14 +95,11 @@ function engine(table: string, shard: string, replica: string, version: string, 
   return `ReplicatedReplacingMergeTree('${path}', '${replica}'${version === '' ? '' : `, ${version}`})`;
 }
 
-/** All tables of a rollout share one sharding expression, the hash the log partitions by; tables that live everywhere are read from one shard. */
+/** All tables of a rollout share one sharding expression, the hash the log partitions by. */
 function distributed(table: string, key: string, target: SchemaTarget): string {
   const { database, cluster } = target;
-  if (cluster === null) return '';
+  if (cluster === null || key === '') return '';
   const local = `${quote(database)}.${table}_local`;
-  if (key === '') {
-    return `CREATE VIEW IF NOT EXISTS ${quote(database)}.${table}${onCluster(target)} AS SELECT * FROM ${local}`;
-  }
   const shard = `kafkaMurmurHash(toString(${key}))`;
   return `CREATE TABLE IF NOT EXISTS ${quote(database)}.${table}${onCluster(target)} AS ${local} ENGINE = Distributed(${quote(cluster.name)}, ${quote(database)}, ${table}_local, ${shard})`;
 }

@@ -1,9 +1,7 @@
 CREATE DATABASE IF NOT EXISTS `tape` ON CLUSTER `main`;
 
-CREATE TABLE IF NOT EXISTS `tape`.schema_version_local ON CLUSTER `main` (version UInt32, name String, checksum String, applied DateTime64(6, 'UTC'))
+CREATE TABLE IF NOT EXISTS `tape`.schema_version ON CLUSTER `main` (version UInt32, name String, checksum String, applied DateTime64(6, 'UTC'))
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/schema_version', '{shard}-{replica}') ORDER BY version SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
-
-CREATE VIEW IF NOT EXISTS `tape`.schema_version ON CLUSTER `main` AS SELECT * FROM `tape`.schema_version_local;
 
 CREATE TABLE IF NOT EXISTS `tape`.log_index_local ON CLUSTER `main`
 (
@@ -47,7 +45,7 @@ SETTINGS index_granularity = 1024, default_compression_codec = 'ZSTD(1)', replic
 
 CREATE TABLE IF NOT EXISTS `tape`.event_ids ON CLUSTER `main` AS `tape`.event_ids_local ENGINE = Distributed(`main`, `tape`, event_ids_local, kafkaMurmurHash(toString(id)));
 
-CREATE TABLE IF NOT EXISTS `tape`.dead_letters_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.dead_letters ON CLUSTER `main`
 (
     reason LowCardinality(String),
     message String,
@@ -68,8 +66,6 @@ ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/dead_letters'
 ORDER BY (_partition, _offset)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
-CREATE VIEW IF NOT EXISTS `tape`.dead_letters ON CLUSTER `main` AS SELECT * FROM `tape`.dead_letters_local;
-
 CREATE TABLE IF NOT EXISTS `tape`.ids_local ON CLUSTER `main`
 (
     project LowCardinality(String),
@@ -87,7 +83,7 @@ SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window 
 
 CREATE TABLE IF NOT EXISTS `tape`.ids ON CLUSTER `main` AS `tape`.ids_local ENGINE = Distributed(`main`, `tape`, ids_local, kafkaMurmurHash(toString(id)));
 
-CREATE TABLE IF NOT EXISTS `tape`.tombstones_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.tombstones ON CLUSTER `main`
 (
     project LowCardinality(String),
     run LowCardinality(String),
@@ -102,9 +98,7 @@ ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/tombstones', 
 ORDER BY (project, run)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
-CREATE VIEW IF NOT EXISTS `tape`.tombstones ON CLUSTER `main` AS SELECT * FROM `tape`.tombstones_local;
-
-CREATE TABLE IF NOT EXISTS `tape`.retention_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.retention ON CLUSTER `main`
 (
     project LowCardinality(String),
     id UUID,
@@ -117,9 +111,7 @@ ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/retention', '
 ORDER BY (project, _partition, _offset)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
-CREATE VIEW IF NOT EXISTS `tape`.retention ON CLUSTER `main` AS SELECT * FROM `tape`.retention_local;
-
-CREATE TABLE IF NOT EXISTS `tape`.projects_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.projects ON CLUSTER `main`
 (
     project LowCardinality(String),
     database String,
@@ -129,9 +121,7 @@ ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/projects', '{
 ORDER BY (project)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
-CREATE VIEW IF NOT EXISTS `tape`.projects ON CLUSTER `main` AS SELECT * FROM `tape`.projects_local;
-
-CREATE TABLE IF NOT EXISTS `tape`.progress_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.progress ON CLUSTER `main`
 (
     task LowCardinality(String),
     _partition UInt16,
@@ -140,8 +130,6 @@ CREATE TABLE IF NOT EXISTS `tape`.progress_local ON CLUSTER `main`
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/progress', '{shard}-{replica}', _offset)
 ORDER BY (task, _partition)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
-
-CREATE VIEW IF NOT EXISTS `tape`.progress ON CLUSTER `main` AS SELECT * FROM `tape`.progress_local;
 
 CREATE TABLE IF NOT EXISTS `tape`.nodes_local ON CLUSTER `main`
 (
@@ -412,7 +400,7 @@ SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window 
 
 CREATE TABLE IF NOT EXISTS `tape`.notes ON CLUSTER `main` AS `tape`.notes_local ENGINE = Distributed(`main`, `tape`, notes_local, kafkaMurmurHash(toString(rollout)));
 
-CREATE TABLE IF NOT EXISTS `tape`.run_events_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.run_events ON CLUSTER `main`
 (
     project LowCardinality(String),
     run LowCardinality(String),
@@ -436,9 +424,7 @@ ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/run_events', 
 ORDER BY (project, run, _partition, _offset)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
-CREATE VIEW IF NOT EXISTS `tape`.run_events ON CLUSTER `main` AS SELECT * FROM `tape`.run_events_local;
-
-CREATE TABLE IF NOT EXISTS `tape`.group_events_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.group_events ON CLUSTER `main`
 (
     project LowCardinality(String),
     run LowCardinality(String),
@@ -460,8 +446,6 @@ CREATE TABLE IF NOT EXISTS `tape`.group_events_local ON CLUSTER `main`
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/group_events', '{shard}-{replica}')
 ORDER BY (project, run, `group`, _partition, _offset)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
-
-CREATE VIEW IF NOT EXISTS `tape`.group_events ON CLUSTER `main` AS SELECT * FROM `tape`.group_events_local;
 
 CREATE TABLE IF NOT EXISTS `tape`.rollout_events_local ON CLUSTER `main`
 (
@@ -615,7 +599,7 @@ SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window 
 
 CREATE TABLE IF NOT EXISTS `tape`.metric_events ON CLUSTER `main` AS `tape`.metric_events_local ENGINE = Distributed(`main`, `tape`, metric_events_local, kafkaMurmurHash(toString(rollout)));
 
-CREATE TABLE IF NOT EXISTS `tape`.policies_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.policies ON CLUSTER `main`
 (
     project LowCardinality(String),
     run LowCardinality(String),
@@ -634,9 +618,7 @@ ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/policies', '{
 ORDER BY (project, run, version, timeline, _partition, _offset)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
-CREATE VIEW IF NOT EXISTS `tape`.policies ON CLUSTER `main` AS SELECT * FROM `tape`.policies_local;
-
-CREATE TABLE IF NOT EXISTS `tape`.trainer_steps_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.trainer_steps ON CLUSTER `main`
 (
     project LowCardinality(String),
     run LowCardinality(String),
@@ -654,8 +636,6 @@ CREATE TABLE IF NOT EXISTS `tape`.trainer_steps_local ON CLUSTER `main`
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/trainer_steps', '{shard}-{replica}')
 ORDER BY (project, run, feed, timeline, step, _partition, _offset)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
-
-CREATE VIEW IF NOT EXISTS `tape`.trainer_steps ON CLUSTER `main` AS SELECT * FROM `tape`.trainer_steps_local;
 
 CREATE TABLE IF NOT EXISTS `tape`.reference_scores_local ON CLUSTER `main`
 (
@@ -705,7 +685,7 @@ SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window 
 
 CREATE TABLE IF NOT EXISTS `tape`.trainer_annotations ON CLUSTER `main` AS `tape`.trainer_annotations_local ENGINE = Distributed(`main`, `tape`, trainer_annotations_local, kafkaMurmurHash(toString(rollout)));
 
-CREATE TABLE IF NOT EXISTS `tape`.feed_events_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.feed_events ON CLUSTER `main`
 (
     project LowCardinality(String),
     feed String,
@@ -735,9 +715,7 @@ ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/feed_events',
 ORDER BY (project, feed, _partition, _offset)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
-CREATE VIEW IF NOT EXISTS `tape`.feed_events ON CLUSTER `main` AS SELECT * FROM `tape`.feed_events_local;
-
-CREATE TABLE IF NOT EXISTS `tape`.batch_rows_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.batch_rows ON CLUSTER `main`
 (
     project LowCardinality(String),
     feed String,
@@ -767,9 +745,7 @@ ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/batch_rows', 
 ORDER BY (project, feed, timeline, n, row_id)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
-CREATE VIEW IF NOT EXISTS `tape`.batch_rows ON CLUSTER `main` AS SELECT * FROM `tape`.batch_rows_local;
-
-CREATE TABLE IF NOT EXISTS `tape`.batch_places_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.batch_places ON CLUSTER `main`
 (
     project LowCardinality(String),
     feed String,
@@ -788,9 +764,7 @@ ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/batch_places'
 ORDER BY (project, feed, timeline, n, plan_id, row_id)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
 
-CREATE VIEW IF NOT EXISTS `tape`.batch_places ON CLUSTER `main` AS SELECT * FROM `tape`.batch_places_local;
-
-CREATE TABLE IF NOT EXISTS `tape`.dropped_samples_local ON CLUSTER `main`
+CREATE TABLE IF NOT EXISTS `tape`.dropped_samples ON CLUSTER `main`
 (
     project LowCardinality(String),
     feed String,
@@ -816,8 +790,6 @@ CREATE TABLE IF NOT EXISTS `tape`.dropped_samples_local ON CLUSTER `main`
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/all/tape/dropped_samples', '{shard}-{replica}')
 ORDER BY (project, feed, timeline, _partition, _offset, _item)
 SETTINGS default_compression_codec = 'ZSTD(1)', replicated_deduplication_window = 0;
-
-CREATE VIEW IF NOT EXISTS `tape`.dropped_samples ON CLUSTER `main` AS SELECT * FROM `tape`.dropped_samples_local;
 
 CREATE TABLE IF NOT EXISTS `tape`.rollout_summary_local ON CLUSTER `main`
 (

@@ -121,10 +121,15 @@ export class Rebuild {
 
   /** Puts the new tables in the place of the live ones. The live projector must stand still. */
   async exchange(signal: AbortSignal): Promise<void> {
-    const suffix = this.#options.live.cluster === null ? '' : '_local';
+    const locals = await this.#admin.rows<{ name: string }>(
+      "SELECT name FROM system.tables WHERE database = {live:String} AND endsWith(name, '_local')",
+      { params: { live: this.#options.live.database }, signal },
+    );
+    const isLocal = new Set(locals.map(({ name }) => name));
     const where = this.#options.live.cluster === null ? '' : ` ON CLUSTER \`${this.#options.live.cluster.name}\``;
     for (const name of [...DATA_TABLES.map((table) => table.name).filter((table) => table !== 'log_index'), 'progress', 'log_index']) {
-      const tables = `\`${this.#options.live.database}\`.${name}${suffix} AND \`${this.#side.database}\`.${name}${suffix}`;
+      const table = isLocal.has(`${name}_local`) ? `${name}_local` : name; // the table that holds the rows, of those spread over a cluster
+      const tables = `\`${this.#options.live.database}\`.${table} AND \`${this.#side.database}\`.${table}`;
       await this.#admin.command(`EXCHANGE TABLES ${tables}${where}`, { signal });
     }
   }

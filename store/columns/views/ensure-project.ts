@@ -29,9 +29,8 @@ export async function ensureProject(store: ColumnStore, project: string, options
   });
   if (known[0]?.views === version) return database;
   for (const statement of statements) await store.command(statement);
-  const registry = `${tables(options)}projects${options.cluster === null ? '' : '_local'}`;
   await store.command(
-    `INSERT INTO ${registry} (project, database, views) SETTINGS async_insert = 0, deduplicate_insert = 'disable' SELECT ${stringLiteral(project)}, ${stringLiteral(database)}, '${version}'`,
+    `INSERT INTO ${tables(options)}projects (project, database, views) SETTINGS async_insert = 0, deduplicate_insert = 'disable' SELECT ${stringLiteral(project)}, ${stringLiteral(database)}, '${version}'`,
   );
   return database;
 }
