@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -21,6 +22,8 @@ let server: TestServer;
 let proxy: Server;
 /** What happens to the body of the next slice: it goes through, ends in the middle, or has a bit turned over. */
 let nextFault: () => 'none' | 'cut' | 'flip' = () => 'none';
+/** Files that are named on the way are copies in which a bit is turned over; how many were named so. */
+let damaged: number | null = null;
 /** What manifests become on their way. */
 let changed: (manifest: Manifest) => unknown = (manifest) => manifest;
 type Manifest = { n: number; previousId: string | null; excluded: unknown[]; rows: { contentHash: string }[] };
@@ -33,6 +36,15 @@ async function passOn(request: IncomingMessage, response: ServerResponse): Promi
   let bytes = Buffer.from(await answer.arrayBuffer());
   if (request.url?.includes('/manifest') === true && answer.status === 200) bytes = Buffer.from(JSON.stringify(changed(JSON.parse(bytes.toString()) as Manifest))); // prettier-ignore
   const kept = Object.fromEntries([...answer.headers].filter(([name]) => !['connection', 'keep-alive', 'transfer-encoding', 'x-feed-file'].includes(name))); // prettier-ignore
+  const file = answer.headers.get('x-feed-file');
+  if (request.method === 'HEAD' && file !== null && damaged !== null) {
+    const copy = join(folder.path, `damaged-${damaged++}.arrow`);
+    const content = readFileSync(decodeURI(file));
+    content[content.length >> 1] = (content[content.length >> 1] as number) ^ 1;
+    writeFileSync(copy, content);
+    response.writeHead(200, { ...kept, 'x-feed-file': encodeURI(copy) }).end();
+    return;
+  }
   const isSlice = answer.headers.get('content-type')?.startsWith('application/vnd.apache.arrow') === true && request.method === 'GET';
   const fault = isSlice ? nextFault() : 'none';
   response.writeHead(answer.status, { ...kept, 'content-length': String(bytes.length) });
@@ -140,6 +152,16 @@ test('a byte that is not the feed’s is refused by name, and the batch is not t
     /CorruptSlice: digest_mismatch: the slice has sha256 [0-9a-f]{64}, announced was [0-9a-f]{64}: fetch it again/,
   );
   assert.deepEqual([flipped.code, flipped.steps.map(({ n }) => n)], [1, [1]]);
+});
+
+test('a file that was damaged on disk is not trained from: what the server has of it is', { skip, timeout: 400_000 }, async () => {
+  nextFault = () => 'none';
+  const whole = await train('from the wire');
+  damaged = 0;
+  const other = await train('from damaged files', { local_files: true });
+  assert.deepEqual([other.code, other.steps], [0, whole.steps], other.said);
+  assert.ok(damaged >= whole.steps.length);
+  damaged = null;
 });
 
 test('a chain that does not hold is refused by name where the trainer follows it, and only there', { skip, timeout: 400_000 }, async () => {
