@@ -18,13 +18,13 @@ after(async () => {
 
 /** Whether the log shows its appends, or they must be read. */
 for (const shows of [true, false]) {
-  test(`every policy is found among other records, ${shows ? 'and only its append is read' : 'all of them read'}`, async () => {
-    const reads: { readonly from: number; readonly next: number }[] = [];
+  test(`every policy is found among other records, ${shows ? 'and a partition without any is not read' : 'all of them read'}`, async () => {
+    const reads: { readonly partition: number; readonly from: number; readonly next: number }[] = [];
     const counted: EventLog = {
       ...log,
       read: async (partition, from, options) => {
         const chunk = await log.read(partition, from, options);
-        reads.push({ from, next: chunk.next });
+        reads.push({ partition, from, next: chunk.next });
         return chunk;
       },
     };
@@ -34,14 +34,16 @@ for (const shows of [true, false]) {
     try {
       const run = `run-${shows}`;
       for (let version = 1; version <= 5; version++) {
-        const quiet = Array.from({ length: 40 }, (_, i) => log.append(i % 2, [plain(i), plain(i)]));
-        await Promise.all([...quiet, log.append(version % 2, [plain(0), published(run, version)])]);
+        const quiet = (): Promise<unknown>[] => Array.from({ length: 20 }, (_, i) => log.append(i % 2, [plain(i), plain(i)]));
+        await Promise.all([...quiet(), log.append(1, [plain(0), published(run, version)]), ...quiet()]);
         await policies.caughtUp();
         assert.equal(policies.at('default', run), version);
       }
-      const appended = (await log.positions()).reduce((sum, { end }, p) => sum + end - (before[p]?.end ?? 0), 0);
-      const read = reads.reduce((sum, { from, next }) => sum + next - from, 0);
-      if (shows) assert.ok(read < appended / 2, `${read} of ${appended} records were read`);
+      const { end } = (await log.positions())[0] as { end: number };
+      const appended = end - (before[0]?.end ?? 0);
+      const read = reads.filter(({ partition }) => partition === 0).reduce((sum, { from, next }) => sum + next - from, 0);
+      // now and then it looks between the end of an append and its being shown
+      if (shows) assert.ok(read < appended / 2, `${read} of ${appended} records of the partition without policies were read`);
       else assert.ok(read >= appended);
     } finally {
       await policies.close();
