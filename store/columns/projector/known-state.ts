@@ -97,14 +97,14 @@ type Largest = { nodes: number; calls: number };
 async function largestIndexes(store: ColumnStore, traces: readonly TraceKey[], signal: AbortSignal): Promise<Map<string, Largest>> {
   const loaded = new Map<string, Largest>(traces.map((trace) => [traceText(trace), { nodes: -1, calls: -1 }]));
   for (let at = 0; at < traces.length; at += LIST_CHUNK) {
-    const keys = traces.slice(at, at + LIST_CHUNK).map((t) => tupleLiteral(t));
-    for (const table of ['nodes', 'calls'] as const) {
-      const sql = `SELECT project, run, rollout, trace, toUInt32(max(index)) AS largest FROM ${table} WHERE (project, run, rollout, trace) IN (${keys.join(',')}) GROUP BY project, run, rollout, trace`;
-      type Row = { project: string; run: string; rollout: string; trace: string; largest: number };
-      for (const r of await store.rows<Row>(sql, { settings: listSettings(sql.length), signal })) {
-        const largest = loaded.get(traceText([r.project, r.run, r.rollout, r.trace]));
-        if (largest !== undefined) largest[table] = Number(r.largest);
-      }
+    const keys = traces.slice(at, at + LIST_CHUNK).map((t) => tupleLiteral(t)).join(','); // prettier-ignore
+    const largestOf = (table: keyof Largest): string =>
+      `SELECT '${table}' AS entity, project, run, rollout, trace, toUInt32(max(index)) AS largest FROM ${table} WHERE (project, run, rollout, trace) IN (${keys}) GROUP BY project, run, rollout, trace`;
+    const sql = `${largestOf('nodes')} UNION ALL ${largestOf('calls')}`;
+    type Row = { entity: keyof Largest; project: string; run: string; rollout: string; trace: string; largest: number };
+    for (const r of await store.rows<Row>(sql, { settings: listSettings(sql.length), signal })) {
+      const largest = loaded.get(traceText([r.project, r.run, r.rollout, r.trace]));
+      if (largest !== undefined) largest[r.entity] = Number(r.largest);
     }
   }
   return loaded;
