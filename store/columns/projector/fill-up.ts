@@ -2,6 +2,8 @@
 
 /** From here on the engine's fixed work for a block is shared by so many events that waiting for more saves little; fewer are not worth a block of their own under load. */
 export const ENOUGH_EVENTS = 4_000;
+/** A block of as many says that events come faster than `LOADED_PER_SECOND`. */
+export const LOADED_EVENTS = 1_000;
 /** Below this rate a block would stay small however long it waits. */
 const LOADED_PER_SECOND = 1_500;
 /** Under load a block may wait this many times as long: 2,500 events a second in blocks of 750 cost the engine twice as much as in blocks of 2,250. */

@@ -13,9 +13,9 @@ import { storedPositions } from '../stored-positions.ts';
 import { createBlock, type Block } from '../projections/block.ts';
 import { storePartition } from '../projections/position.ts';
 import type { StoredEvent } from '../projections/stored-event.ts';
-import type { BlockReport } from './after-block.ts';
+import type { BlockReport, Load } from './after-block.ts';
 import { classify, factsOf, runKey, type Candidate, type Decision } from './classify.ts';
-import { ENOUGH_EVENTS, fillUpMs } from './fill-up.ts';
+import { ENOUGH_EVENTS, fillUpMs, LOADED_EVENTS } from './fill-up.ts';
 import { gather, type Gathered } from './gather.ts';
 import { nothingKnown, type KnownFacts } from './known-facts.ts';
 import { EntityIndex, knownIds, knownTombstones } from './known-state.ts';
@@ -142,9 +142,14 @@ export class Projector {
     this.#entities.learn(stored);
     this.#last = judged.every(({ decision }, i) => decision === decisions[i]) ? facts : factsOf(stored);
     this.#state.stored(this.#positions, gathered, decisions, this.#options.clock.monotonicMs() - started);
-    const { after, blockEvents } = this.#options;
-    const report = { events: stored, positions: this.#positions, busy: items.length * 2 >= blockEvents || this.#ahead !== null };
+    const { after } = this.#options;
+    const report = { events: stored, positions: this.#positions, load: this.#load(items.length) };
     await this.#patiently('the column store', signal, async () => after?.run(report, signal));
+  }
+
+  #load(events: number): Load {
+    if (this.#ahead !== null || events * 2 >= this.#options.blockEvents) return 'full';
+    return events >= LOADED_EVENTS ? 'loaded' : 'calm';
   }
 
   #store(judged: readonly Judged[], block: Block, filled: boolean, signal: AbortSignal): Promise<Decision[]> {
