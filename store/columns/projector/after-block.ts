@@ -1,6 +1,6 @@
 /**
  * What follows a stored block, outside its ledger: views of new projects, rows of deleted runs, summaries, the search index. All of it is a function of the
- * facts and can be done again at any time. Summaries of a rollout are refreshed at most once a second, and always once the log is read to its end;
+ * facts and can be done again at any time. Summaries of a rollout are refreshed at most once a second (every four seconds under load), and always once the log is read to its end;
  * `progress` remembers up to where that is done, so that what a crash left undone is caught up at the next start.
  */
 import type { Clock } from '../../../base/clock.ts';
